@@ -38,6 +38,7 @@ mod receipts;
 mod selector;
 mod stale;
 
+pub use messages::delta as delta_message;
 use messages::{
     chunks, history_message, listing_messages, logical_messages, measured_message, problem, switch_status,
 };

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use weft_core::record::Record;
+use weft_core::record::{Base, Record};
 
 use self::acknowledged::{Acknowledged, Position};
 pub(crate) use self::backwards::Backwards;
@@ -38,7 +38,7 @@ pub(crate) use self::compressed::compress;
 pub use self::compressed::{is_compressed, open};
 pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
-pub(crate) use self::files::MODE as FILE_MODE;
+pub(crate) use self::files::{MODE as FILE_MODE, make_folder};
 pub use self::fold::{FoldError, Keep, Segment, segments};
 pub(crate) use self::fold::{Folded, base, fold, line, trim};
 pub use self::origins::add_calls;
@@ -154,6 +154,17 @@ pub enum JournalError {
         byte: u64,
         /// The damage.
         why: String,
+    },
+    /// A newer version has written it.
+    #[error(
+        "{path}: a newer version of Weft has written it, in format {format}; this one reads format {} and older ones: use the newer version",
+        Base::FORMAT
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
     },
     /// The journal, or its end, is missing, or it is another journal.
     #[error(

@@ -129,7 +129,7 @@ impl JournalView {
         }
         let base: Option<Base> = read(origin.remove("base")).ok()?;
         self.last_txn = match base {
-            Some(base) if self.last_txn == 0 => {
+            Some(base) if self.last_txn == 0 && base.format <= Base::FORMAT => {
                 self.chain.stands_for(base.sum);
                 txn?
             }

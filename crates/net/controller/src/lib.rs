@@ -62,6 +62,7 @@ mod trace;
 mod watchers;
 mod what_if;
 
+pub use api::delta_message;
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
 pub use journal_view::JournalView;

@@ -87,7 +87,7 @@ pub fn restore(file: &Path, folder: &Path) -> Result<u64, RestoreSnapshotError> 
     if is_used {
         return Err(RestoreSnapshotError::Used(folder.display().to_string()));
     }
-    fs::create_dir_all(folder).map_err(failed("cannot make the folder"))?;
+    journal::make_folder(folder)?;
     let mut options = OpenOptions::new();
     let path = folder.join(journal::FILE);
     let options = options.write(true).create_new(true).mode(journal::FILE_MODE);

@@ -17,7 +17,7 @@ use crate::faults::is_journal;
 
 mod answer;
 mod changes;
-mod delta;
+pub(crate) mod delta;
 mod describe;
 mod edit;
 mod events;

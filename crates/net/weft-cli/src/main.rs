@@ -8,6 +8,7 @@
 
 mod check;
 mod client;
+mod compare;
 mod completions;
 mod contexts;
 mod daemon;
@@ -118,6 +119,8 @@ enum Command {
     Snapshot(snapshot::SnapshotCommand),
     /// Compute again what a controller has recorded: past states, changes, flows of a host, with other rules
     Replay(replay::Replay),
+    /// Show what other rules would change in a running or a recorded network
+    Rules(compare::RulesCommand),
     /// Choose which controller commands ask, of several
     Context(contexts::ContextCommand),
     /// Print a completion script for bash, zsh or fish
@@ -183,6 +186,7 @@ fn main() -> ExitCode {
         Command::Rollback(rollback) => rollback.run(),
         Command::Snapshot(snapshot) => snapshot.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Rules(rules) => rules.run(),
         Command::Context(context) => context.run(),
         Command::Completions(completions) => completions.run(),
         Command::Complete(complete) => complete.run(),

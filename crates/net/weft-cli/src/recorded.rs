@@ -1,6 +1,6 @@
 //! What a controller has recorded: a snapshot, a journal, or a state folder with the journal and its segments.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -9,6 +9,7 @@ use controller::journal::{self, JournalError, Records, segments};
 use nlog::Sources;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use tempfile::TempPath;
 use weft_core::builtin;
 use weft_core::record::RulesText;
 use weft_core::rules::Rules;
@@ -72,7 +73,9 @@ struct Base {
 /// Something is wrong with a file of records.
 pub(crate) fn failure(error: &JournalError) -> Failure {
     match error {
-        JournalError::Damaged { .. } | JournalError::Lost { .. } => Failure::Rejected(error.to_string()),
+        JournalError::Damaged { .. } | JournalError::Lost { .. } | JournalError::Newer { .. } => {
+            Failure::Rejected(error.to_string())
+        }
         error => Failure::Outside(error.to_string()),
     }
 }
@@ -185,6 +188,14 @@ impl Recorded {
             _ => Ok(last),
         }
     }
+}
+
+/// A file with these bytes, which is removed when this is dropped.
+pub(crate) fn temporary(bytes: &[u8]) -> Result<TempPath, Failure> {
+    let cannot = |error| Failure::outside("cannot write a temporary file", error);
+    let mut file = tempfile::Builder::new().prefix("weft-").suffix(".weft").tempfile().map_err(cannot)?;
+    file.write_all(bytes).map_err(cannot)?;
+    Ok(file.into_temp_path())
 }
 
 fn time_of(head: &Head) -> Option<SystemTime> {

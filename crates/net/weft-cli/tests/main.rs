@@ -49,6 +49,7 @@ mod python;
 mod readme;
 mod receipts;
 mod refusals;
+mod replay;
 mod routes;
 mod support;
 mod tables;

@@ -198,6 +198,11 @@ mod tests {
         );
         assert_eq!((answered.by_key.len(), answered.order.len(), answered.outcomes), (1, 1, 0));
         assert_eq!(answered.find(&key("z", 1), begin + 2 * KEPT).unwrap().unwrap().outcomes, None);
+        let restored = Answered::restored(&answered.all()).unwrap();
+        assert_eq!(
+            restored.find(&key("z", 1), begin + 2 * KEPT),
+            answered.find(&key("z", 1), begin + 2 * KEPT)
+        );
         answered.remove("z");
         assert!(answered.by_key.is_empty() && answered.order.is_empty());
     }

@@ -72,9 +72,12 @@ pub struct Record<R = Vec<Json>, O = ObjectText> {
 /// What the records up to some transaction add up to, besides the members of a [`Record`]: there, `insert` has all rows, `objects` all
 /// objects in the order of `revisions`, `reports` all that switches have reported, `memory` what hooks remember after the transaction, and
 /// `announcements` those under way. So a journal that begins with it needs no record of before.
+///
+/// Unknown members are left out, so that a reader can say that a newer version wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Base {
+    /// The format of what is here and of records after it: [`Base::FORMAT`], or a greater number of a newer version.
+    pub format: u32,
     /// What tells that journal, and its copies, from all others.
     pub journal: Arc<str>,
     /// The checksum of the transaction's record there: the next record follows it.
@@ -87,6 +90,11 @@ pub struct Base {
     /// The rules that ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesText>,
+}
+
+impl Base {
+    /// The format that this version writes. It reads this one, and journals that begin with no base.
+    pub const FORMAT: u32 = 1;
 }
 
 /// The text of a program.

@@ -187,7 +187,7 @@ impl History {
             reported.iter().all(|(table, rows)| insert.get(table).is_some_and(|all| all.len() == rows.len()));
         let reports = (!is_there).then(|| RowChanges { insert: reported, delete: JsonRows::new() });
         let (put, revisions) = objects.into_values().map(|kept| (kept.text, kept.revision)).unzip();
-        let base = Base { journal, sum, revisions, answered: answered.all(), rules };
+        let base = Base { format: Base::FORMAT, journal, sum, revisions, answered: answered.all(), rules };
         Record {
             txn: last_txn,
             at,

@@ -274,6 +274,11 @@ impl Rules {
         self.text.as_ref().map_or(&[], |text| &text.packages)
     }
 
+    /// The names of the tables that hooks with a memory fill.
+    pub fn remembered_tables(&self) -> impl Iterator<Item = &str> {
+        self.remembered.iter().map(|table| self.program.schema.table(*table).name.as_str())
+    }
+
     /// The kinds of objects.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds

@@ -1,10 +1,11 @@
 //! What a transaction changes in switches, counted by host, table and rule, for those who try it out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use switch_model::{Changes, Desired, Flow, FlowKey};
 
+use crate::core::Core;
 use crate::provenance::Provenance;
 
 /// The most parts that are kept. A change of all switches has more than anybody reads.
@@ -66,6 +67,19 @@ pub(crate) struct State<'a> {
 }
 
 impl SwitchDelta {
+    /// What leads from the switches of one network to those of another.
+    pub fn between(before: &Core, after: &Core) -> Self {
+        let (states, wanted) = (before.all_desired(), after.all_desired());
+        let nodes: BTreeSet<&String> = states.keys().chain(wanted.keys()).collect();
+        let changes = nodes.into_iter().map(|node| {
+            let [from, to] = [&states, &wanted].map(|states| states.get(node).cloned().unwrap_or_default());
+            (node.clone(), from.changes_to(&to))
+        });
+        let provenance = before.provenance();
+        let state = State { desired: &|node| before.desired(node), provenance: &provenance };
+        SwitchDelta::of(&changes.collect(), &state, &after.provenance())
+    }
+
     /// The delta of changes that lead from one state to another, whose provenance is this.
     pub(crate) fn of(changes: &BTreeMap<String, Changes>, before: &State, after: &Provenance) -> Self {
         let mut delta = SwitchDelta::default();

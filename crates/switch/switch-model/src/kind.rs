@@ -80,6 +80,16 @@ impl<K: Kind> Edits<K> {
         Edits { delete: keys.into_iter().collect(), ..Edits::default() }
     }
 
+    /// What leads from one state to another.
+    pub fn between(before: &BTreeMap<K::Key, K::Value>, after: &BTreeMap<K::Key, K::Value>) -> Self {
+        let gone = before.keys().filter(|key| !after.contains_key(*key));
+        let other = after.iter().filter(|(key, value)| before.get(*key) != Some(*value));
+        Edits {
+            delete: gone.cloned().collect(),
+            add: other.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        }
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.delete.is_empty() && self.add.is_empty()

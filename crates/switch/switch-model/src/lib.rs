@@ -155,6 +155,11 @@ macro_rules! kinds {
         }
 
         impl Desired {
+            /// What leads from this state to another.
+            pub fn changes_to(&self, after: &Desired) -> Changes {
+                Changes { $($field: Edits::between(&self.$field, &after.$field),)* ..Changes::default() }
+            }
+
             /// Applies the changes to this state.
             pub fn apply(&mut self, changes: &Changes) {
                 $(changes.$field.apply(&mut self.$field);)*

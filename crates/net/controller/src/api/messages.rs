@@ -86,7 +86,8 @@ fn repeated(request: &Repeated) -> pb::Accepted {
     pb::Accepted { txn: Some(request.txn), objects, warnings, repeated: true, ..pb::Accepted::default() }
 }
 
-fn delta(delta: &SwitchDelta, rules: &Rules) -> pb::SwitchDelta {
+/// What changes in switches as a message: rules by their places and texts, if these rules have them.
+pub fn delta(delta: &SwitchDelta, rules: &Rules) -> pb::SwitchDelta {
     // Of many parts, the same rules come again and again.
     let mut told: BTreeMap<u64, String> = BTreeMap::new();
     let part = |part: &Part| pb::FlowDelta {

@@ -22,7 +22,7 @@ const FOLDER_MODE: u32 = 0o700;
 const OTHERS: u32 = 0o007;
 
 /// Creates the state folder if it does not exist. The entry of each new folder is on disk afterwards.
-pub(super) fn make_folder(folder: &Path) -> Result<(), JournalError> {
+pub(crate) fn make_folder(folder: &Path) -> Result<(), JournalError> {
     let failed = |source| io_error(folder, "cannot make the state folder")(source);
     let missing: Vec<&Path> =
         folder.ancestors().take_while(|path| !is_empty(path) && !path.exists()).collect();

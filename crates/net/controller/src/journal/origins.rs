@@ -11,6 +11,7 @@ use memchr::memrchr;
 use nlog_data::{Row, Schema, TableId};
 use nlog_explain::{Call, Origin, ShowsInputs};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// The end of a journal that is looked through for the origin of rows, in bytes: some 10,000 changes of ports. To look through
@@ -25,6 +26,9 @@ struct Line<'a> {
     by: String,
     #[serde(default, borrow)]
     insert: BTreeMap<Cow<'a, str>, &'a RawValue>,
+    /// If it stands for all lines before it: then it does not say who asked for what.
+    #[serde(default)]
+    base: Option<IgnoredAny>,
 }
 
 impl From<Line<'_>> for Origin {
@@ -48,7 +52,7 @@ fn calls(mut journal: impl BufRead, transactions: &BTreeSet<u64>) -> io::Result<
         match number(&text) {
             Some(number) if number > *last => break,
             Some(number) if transactions.contains(&number) => {
-                if let Ok(Line { txn, at, by, .. }) = serde_json::from_slice(&text) {
+                if let Ok(Line { txn, at, by, base: None, .. }) = serde_json::from_slice(&text) {
                     calls.insert(txn, Call { by, at });
                 }
             }
@@ -132,6 +136,7 @@ fn newest(text: &[u8], is_whole: bool, rows: BTreeSet<Inserted>) -> BTreeMap<Ins
         let line = &text[begin..end];
         if wanted.iter().any(|(finder, _)| finder.find(line).is_some())
             && let Ok(line) = serde_json::from_slice::<Line<'_>>(line)
+            && line.base.is_none()
         {
             let inserted = wanted.extract_if(.., |(finder, row)| {
                 let rows = line.insert.get(row.table.as_str());

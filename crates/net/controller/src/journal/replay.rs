@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tracing::{error, warn};
-use weft_core::record::Record;
+use weft_core::record::{Base, Record};
 
 use super::acknowledged::{self, Acknowledged, Known, Position};
 use super::files::{self, Lock};
@@ -269,6 +269,9 @@ impl Records {
         let (txn, bytes) = (record.txn, self.end.bytes + len as u64 + 1);
         let sum = match &record.base {
             None => seal.sum,
+            Some(base) if base.format > Base::FORMAT => {
+                return Err(JournalError::Newer { path: self.path.clone(), format: base.format });
+            }
             Some(base) => {
                 self.identity = Some(base.journal.clone());
                 base.sum

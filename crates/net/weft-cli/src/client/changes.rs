@@ -11,6 +11,7 @@ use weft_client::{Client, ClientError};
 
 use super::answer::{Answer, Form};
 use super::{Address, read_document};
+use crate::compare;
 use crate::exit::{Failure, say};
 use crate::faults;
 use crate::wait::Wait;
@@ -188,16 +189,26 @@ impl Apply {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
         weft diff -f network.yaml             what `weft apply -f network.yaml` would change\n  \
-        weft diff --prune -f network.yaml     ... and delete\n\n\
+        weft diff --prune -f network.yaml     ... and delete\n  \
+        weft diff --from A.weft --to B.weft   what differs between two snapshots\n\n\
         Nothing is changed. First come the objects, then the flows of each host by table and rule, with\n\
         one of the flows as an example. The exit status is 1 if the objects are refused.")]
 pub(crate) struct Diff {
     /// Objects (YAML or JSON); `-` is standard input
-    #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
+    #[arg(short = 'f', long = "file", required_unless_present = "from", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Also as if all objects that are not in the files were deleted
-    #[arg(long)]
+    #[arg(long, requires = "files")]
     prune: bool,
+    /// Compare what a controller has recorded instead: a snapshot, a journal or a state folder
+    #[arg(long, value_name = "RECORDED", requires = "to", conflicts_with = "files")]
+    from: Option<PathBuf>,
+    /// … with this
+    #[arg(long, value_name = "RECORDED", requires = "from")]
+    to: Option<PathBuf>,
+    /// With --from: exit with 1 if more than this changes in switches
+    #[arg(long, value_name = "N", requires = "from")]
+    max_changes: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -208,7 +219,10 @@ pub(crate) struct Diff {
 impl Diff {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Diff { files, prune, json, address } = self;
+        let Diff { files, prune, from, to, max_changes, json, address } = self;
+        if let Some((from, to)) = from.zip(to) {
+            return compare::files(&from, &to, compare::Form::new(max_changes, json));
+        }
         let documents = files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
         let request = pb::ApplyRequest {
             documents: documents_of(documents.clone()),

@@ -9,7 +9,7 @@ use weft_client::pb::{FlowDelta, SwitchDelta};
 const LINES_MAX: usize = 40;
 
 /// The delta in lines: its sum, then each host with its tables and rules.
-pub(super) fn to_text(delta: &SwitchDelta) -> String {
+pub(crate) fn to_text(delta: &SwitchDelta) -> String {
     if delta.switches == 0 {
         return "no switch changes\n".to_owned();
     }
@@ -63,7 +63,7 @@ fn counts(added: u64, replaced: u64, deleted: u64) -> String {
 }
 
 /// The delta as `--json` prints it.
-pub(super) fn to_json(delta: &SwitchDelta) -> Json {
+pub(crate) fn to_json(delta: &SwitchDelta) -> Json {
     let flow = |flow: &FlowDelta| {
         json!({
             "node": flow.node, "table_id": flow.table_id, "rule": format!("{:#x}", flow.rule), "derived_by": flow.derived_by,

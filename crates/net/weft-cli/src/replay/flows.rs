@@ -3,15 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::SystemTime;
 
 use switch_model::Desired;
-use weft_core::core::{Core, History};
 use weft_core::rules::Rules;
 
+use crate::compare::core_at;
 use crate::exit::{Failure, print};
-use crate::recorded::{self, Head, Recorded};
+use crate::recorded::{Head, Recorded};
 
 /// Prints the flows of a host after a transaction; with other rules, the lines that differ.
 pub(super) fn run(
@@ -53,21 +51,7 @@ fn flows(
     rules: Rules,
     workers: usize,
 ) -> Result<Vec<String>, Failure> {
-    let rules = Arc::new(rules);
-    let mut history = History::new(&rules);
-    for record in recorded.records()? {
-        let record = record.map_err(|error| recorded::failure(&error))?;
-        if record.txn > at.txn {
-            break;
-        }
-        history
-            .add(&record)
-            .map_err(|error| Failure::Rejected(format!("{}: {error}", recorded.file().display())))?;
-    }
-    let evaluator = controller::evaluator(&rules, workers).map_err(Failure::Outside)?;
-    let restored = Core::restore(evaluator, rules, history, SystemTime::UNIX_EPOCH);
-    let (core, _) =
-        restored.map_err(|error| Failure::Rejected(format!("{}: {error}", recorded.file().display())))?;
+    let core = core_at(recorded, at, rules, workers)?;
     if !core.is_managed(host) {
         return Err(Failure::Rejected(format!(
             "transport node {host} does not exist after transaction {}; `weft snapshot show` counts what there is",

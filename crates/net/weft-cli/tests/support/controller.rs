@@ -40,8 +40,13 @@ impl Controller {
 
     /// Starts one on the state that the folder has.
     pub(crate) fn start(folder: &Folder) -> Controller {
+        Self::start_with(folder, "")
+    }
+
+    /// The same, with more lines in its configuration.
+    pub(crate) fn start_with(folder: &Folder, more: &str) -> Controller {
         let listen = Self::endpoint(folder);
-        folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{listen}\"\n"));
+        folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{listen}\"\n{more}"));
         let mut command = folder.command(&["controller", "--config", "weft.toml"]);
         let log = fs::File::create(folder.path("log")).unwrap();
         Controller(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use test_random::Random;
+use weft_core::record::Base;
 
 use super::super::Replay;
 use super::*;
@@ -146,6 +147,18 @@ fn a_damaged_byte_of_a_fold_is_found() {
             damaged[at]
         );
     }
+}
+
+#[test]
+fn a_newer_format_is_named() {
+    let rules = Arc::new(Rules::built_in().unwrap());
+    let folder = written(&records_of(&rules, 1)[..3]);
+    let mut record = sum(folder.path(), &rules);
+    record.base.as_mut().unwrap().format = Base::FORMAT + 1;
+    let newer = tempfile::tempdir().unwrap();
+    fs::write(newer.path().join(FILE), line(&record).unwrap()).unwrap();
+    let why = Records::read(newer.path()).unwrap().unwrap().next().unwrap().unwrap_err().to_string();
+    assert!(why.contains("a newer version of Weft has written it, in format 2"), "{why}");
 }
 
 #[test]

@@ -1,0 +1,217 @@
+//! What a controller recorded, computed again: the same as it computed, also after folds and from snapshots.
+
+use std::fs;
+use std::time::Instant;
+
+use serde_json::{Value as Json, json};
+use test_random::Random;
+use weft_client::Client;
+use weft_client::pb::Flow;
+
+use crate::support::Folder;
+use crate::support::controller::{Controller, DEADLINE, seed};
+
+/// Small networks fold often.
+const SMALL_SEGMENTS: &str = "journal_segment = 1\n";
+
+fn node(id: &str, ip: u8) -> String {
+    let socket = |name: &str| format!("unix:/nowhere/{id}.{name}");
+    json!({"kind": "transport_node", "id": id, "ip": format!("192.0.2.{ip}"), "ovsdb": socket("db"), "openflow": socket("of")}).to_string()
+}
+
+fn switch(id: &str) -> String {
+    json!({"kind": "switch", "id": id}).to_string()
+}
+
+fn acl(id: &str, port: u16) -> String {
+    json!({"kind": "acl", "id": id, "switch": "blue", "direction": "to_port", "priority": 10,
+        "match": {"ip_proto": "tcp", "tp_dst": port}, "action": "drop"})
+    .to_string()
+}
+
+/// Objects whose record takes some 60 KB.
+fn large(round: u64) -> String {
+    let address = |number: u64| format!("10.{}.{}.{}", round % 250, number >> 8, number & 255);
+    let addresses: Vec<String> = (0..1500).map(address).collect();
+    json!({"kind": "address_group", "id": "many", "addresses": addresses}).to_string()
+}
+
+/// The flows of a host, as `weft replay --host` prints them.
+async fn flows(client: &mut Client, host: &str) -> Vec<String> {
+    let line = |Flow { table_id, priority, r#match, actions, cookie, .. }: Flow| {
+        let comma = if r#match.is_empty() { "" } else { "," };
+        format!(" cookie={cookie:#x}, table={table_id}, priority={priority}{comma}{match} actions={actions}")
+    };
+    client.flows(host).await.unwrap().flows.into_iter().map(line).collect()
+}
+
+#[test]
+fn a_replay_has_the_flows_and_the_changes_of_every_transaction() {
+    let folder = Folder::new();
+    let mut controller = Controller::start(&folder);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let expected = runtime.block_on(async {
+        let mut client = controller.client(&folder).await;
+        let mut expected = Vec::new();
+        for objects in
+            [vec![node("hv1", 1), node("hv2", 2)], vec![switch("blue")], vec![acl("a", 22), acl("b", 80)]]
+        {
+            client.apply_objects(objects, "test").await.unwrap();
+            expected.push(flows(&mut client, "hv1").await);
+        }
+        fs::write(folder.path("net.weft"), client.snapshot().await.unwrap()).unwrap();
+        expected
+    });
+    controller.kill();
+    for (flows, txn) in expected.iter().zip(1..) {
+        let at = txn.to_string();
+        let found = folder.weft(&["replay", "state", "--host", "hv1", "--at", &at]);
+        assert_eq!(found.has_status(0).lines(), *flows, "transaction {txn}");
+    }
+    let last = expected.last().unwrap();
+    assert_eq!(folder.weft(&["replay", "net.weft", "--host", "hv1", "--workers", "2"]).lines(), *last);
+    assert_eq!(
+        folder.weft(&["replay", "net.weft", "--host", "hv1", "--rules", "builtin"]).has_status(0).stdout,
+        ""
+    );
+
+    // The rows are those of a run of all transactions, whatever they begin with.
+    let journal = "state/journal.jsonl";
+    let whole = folder.weft(&["eval", "builtin", "-i", journal]);
+    let changes = folder.weft(&["replay", "state", "--from", "1", "--at", "2"]);
+    assert_eq!(changes.has_status(0).lines(), [whole.lines()[1]]);
+    let contents = folder.weft(&["eval", "builtin", "-i", journal, "--final"]);
+    for recorded in ["state", "net.weft"] {
+        assert_eq!(folder.weft(&["replay", recorded]).has_status(0).stdout, contents.stdout, "{recorded}");
+    }
+    assert_eq!(folder.weft(&["eval", "builtin", "-i", "net.weft", "--final"]).stdout, contents.stdout);
+
+    let found = folder.weft(&["replay", "state", "--bisect", r#"acl(id: "a", ..)"#]);
+    assert!(found.has_status(0).stdout.contains("appeared with transaction 3, of "), "{}", found.stdout);
+    let found = folder.weft(&["replay", "net.weft", "--bisect", r#"acl(id: "a", ..)"#]);
+    assert!(found.has_status(0).stdout.contains("It was there after transaction 3 of "), "{}", found.stdout);
+}
+
+#[test]
+fn what_is_not_recorded_is_said() {
+    let folder = Folder::new();
+    let mut controller = Controller::start(&folder);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut client = controller.client(&folder).await;
+        let empty =
+            folder.weft(&["snapshot", "take", "none.weft", "--controller", &Controller::endpoint(&folder)]);
+        assert!(empty.has_status(1).stderr.contains("nothing has been recorded yet"), "{}", empty.stderr);
+        assert!(!folder.path("none.weft").exists());
+        client.apply_objects(vec![switch("blue")], "test").await.unwrap();
+        client.apply_objects(vec![switch("red")], "test").await.unwrap();
+        fs::write(folder.path("net.weft"), client.snapshot().await.unwrap()).unwrap();
+    });
+    controller.kill();
+    folder.write("other.jsonl", "{\"insert\":{}}\n");
+    let mut damaged = fs::read(folder.path("net.weft")).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    folder.write("damaged.weft", damaged);
+    for (arguments, status, why) in [
+        (vec!["net.weft", "--at", "1"], 1, "begins with the state after transaction 2"),
+        (vec!["state", "--at", "3"], 1, "ends with transaction 2"),
+        (vec!["state", "--at", "soon"], 2, "a time in UTC such as"),
+        (vec!["other.jsonl"], 1, "begins with no record of a controller"),
+        (vec!["damaged.weft"], 3, "cannot read damaged.weft"),
+        (vec!["nowhere"], 3, "cannot read nowhere"),
+        (vec!["state", "--host", "hv9"], 1, "transport node hv9 does not exist after transaction 2"),
+        (vec!["state", "--bisect", "nothing(..)"], 1, "nothing"),
+        (vec!["state", "--tables", "nothing"], 2, "no table `nothing`"),
+    ] {
+        let found = folder.weft(&[vec!["replay"], arguments.clone()].concat());
+        assert!(found.has_status(status).stderr.contains(why), "{arguments:?}: {}", found.stderr);
+    }
+    folder.weft(&["snapshot", "restore", "net.weft", "new/state"]).has_status(0);
+    let used = folder.weft(&["snapshot", "restore", "net.weft", "state"]);
+    assert!(used.has_status(1).stderr.contains("has been used by a controller"), "{}", used.stderr);
+    let shown = folder.weft(&["snapshot", "show", "new/state", "--json"]);
+    let shown: Json = serde_json::from_str(&shown.has_status(0).stdout).unwrap();
+    assert_eq!((&shown["txn"], &shown["objects"]), (&json!(2), &json!({"switch": 2})));
+    // A controller goes on with it.
+    fs::rename(folder.path("new/state"), folder.path("old")).unwrap();
+    fs::rename(folder.path("state"), folder.path("former")).unwrap();
+    fs::rename(folder.path("old"), folder.path("state")).unwrap();
+    let mut controller = Controller::start(&folder);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut client = controller.client(&folder).await;
+        let accepted = client.apply_objects(vec![switch("green")], "test").await.unwrap();
+        assert_eq!(accepted.txn, Some(3));
+        assert_eq!(client.get("switch", None).await.unwrap().len(), 3);
+    });
+}
+
+/// The segments of the journal.
+fn segments(folder: &Folder) -> usize {
+    let names = fs::read_dir(folder.path("state")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().starts_with("journal-")).count()
+}
+
+#[test]
+fn a_controller_that_folds_its_journal_and_is_killed_loses_nothing() {
+    let seed = seed();
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    let folder = Folder::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (mut last, mut round) = (0, 0);
+    for kill in 1..=3 {
+        let mut controller = Controller::start_with(&folder, SMALL_SEGMENTS);
+        let wanted = segments(&folder) + 1;
+        runtime.block_on(async {
+            let mut client = controller.client(&folder).await;
+            let there = client.get("address_group", None).await.unwrap();
+            assert_eq!(client.status().await.unwrap().last_txn, last, "{}", Controller::log(&folder));
+            assert_eq!(there.len(), usize::from(kill > 1));
+            let deadline = Instant::now() + DEADLINE;
+            // Until a fold is there, and some more.
+            let mut more = 1 + random.below(5);
+            while more > 0 {
+                assert!(Instant::now() < deadline, "{}", Controller::log(&folder));
+                round += 1;
+                last = client.apply_objects(vec![large(round)], "test").await.unwrap().txn.unwrap();
+                more -= u64::from(segments(&folder) >= wanted);
+            }
+            let there: Json =
+                serde_json::from_str(&client.get("address_group", None).await.unwrap()[0]).unwrap();
+            let wanted: Json = serde_json::from_str(&large(round)).unwrap();
+            assert_eq!(there["addresses"], wanted["addresses"]);
+        });
+        controller.kill();
+    }
+    // Segments and the journal have every transaction once.
+    let mut controller = Controller::start_with(&folder, SMALL_SEGMENTS);
+    let address = Controller::endpoint(&folder);
+    runtime.block_on(controller.client(&folder));
+    let history = folder.weft(&["history", "--limit", "1000", "--json", "--controller", &address]);
+    let told = history
+        .has_status(0)
+        .lines()
+        .into_iter()
+        .map(|line| serde_json::from_str::<Json>(line).unwrap()["txn"].clone());
+    assert_eq!(told.collect::<Vec<_>>(), (1..=last).rev().map(Json::from).collect::<Vec<_>>());
+    // What the first one wrote is in the oldest segment.
+    folder.weft(&["rollback", "--to", "1", "--controller", &address]).has_status(0);
+    let there = folder.weft(&["get", "address_group", "many", "-o", "json", "--controller", &address]);
+    let there: Json = serde_json::from_str(&there.has_status(0).stdout).unwrap();
+    assert_eq!(there["addresses"], serde_json::from_str::<Json>(&large(1)).unwrap()["addresses"]);
+    drop(controller);
+    let first = folder.weft(&["replay", "state", "--at", "1", "--tables", "address_group"]);
+    assert!(first.has_status(0).stdout.contains("10.1.0.1\""), "{}", &first.stdout[..200]);
+    // Without segments, what was before the fold is not known any more.
+    for entry in fs::read_dir(folder.path("state")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_str().unwrap().starts_with("journal-") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let mut controller = Controller::start_with(&folder, SMALL_SEGMENTS);
+    runtime.block_on(controller.client(&folder));
+    let refused = folder.weft(&["rollback", "--to", "1", "--controller", &address]);
+    assert!(refused.stderr.contains("is not kept any more"), "{}", refused.stderr);
+    assert!(!folder.weft(&["history", "--json", "--controller", &address]).stdout.contains("\"base\""));
+}
