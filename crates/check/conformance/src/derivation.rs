@@ -9,8 +9,8 @@ use nlog_dataflow::{Dataflow, Options};
 
 use crate::rows::{LABELS, Rows};
 
-/// Tables that say how the rules have divided hosts: it is for them to choose.
-const TREES: [&str; 3] = ["branch", "branch_leader", "uses_tree"];
+/// Tables that say how the rules have divided work among hosts: it is for them to choose.
+const CHOICES: [&str; 5] = ["branch", "branch_leader", "relay", "uses_tree", "watched_relay"];
 
 /// Rows of output tables, by name.
 pub type Contents = BTreeMap<String, BTreeSet<Row>>;
@@ -34,7 +34,7 @@ impl Derivation {
         let program = Arc::new(program);
         let observed = program.schema.iter().filter(|(id, table)| {
             table.role == Role::Output
-                || TREES.contains(&table.name.as_str())
+                || CHOICES.contains(&table.name.as_str())
                 || program.hook_of(*id).is_some()
         });
         let observe = Tables::These(observed.map(|(id, _)| id).collect());
@@ -53,8 +53,8 @@ impl Derivation {
         self.engine.schema()
     }
 
-    /// Replaces the input rows in one transaction and returns the changes of the output tables and of those that say how hosts
-    /// are divided; nothing if the rows are the same.
+    /// Replaces the input rows in one transaction and returns the changes of the output tables and of those that say how work is
+    /// divided; nothing if the rows are the same.
     ///
     /// # Errors
     /// The transaction is refused; the input rows then stay unchanged.

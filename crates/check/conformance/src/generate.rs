@@ -154,6 +154,9 @@ struct Style {
     /// The percentages of steps before which a port becomes another, and of conversations in the middle of which one does.
     becoming: u64,
     parting: u64,
+    /// The percentages of hosts that are cordoned and of those that are drained, and of steps before which one becomes so or no longer is.
+    cordoned: u64,
+    maintaining: u64,
 }
 
 struct Generator<'a> {
@@ -170,6 +173,8 @@ struct Generator<'a> {
     acls: Random,
     /// For ports that become others alone.
     others: Random,
+    /// For hosts that are cordoned or drained alone.
+    upkeep: Random,
     style: Style,
     world: NumberedWorld,
     steps: Vec<Step>,
@@ -194,6 +199,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut routes = Random::new(limits.clone().below(u64::MAX) ^ 2);
     let mut acls = Random::new(limits.clone().below(u64::MAX) ^ 3);
     let mut others = Random::new(limits.clone().below(u64::MAX) ^ 5);
+    let mut upkeep = Random::new(limits.clone().below(u64::MAX) ^ 6);
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
@@ -227,12 +233,14 @@ pub fn history(random: &mut Random, size: Size) -> History {
         talking: *acls.pick(&[8, 15, 25]),
         becoming: *others.pick(&[0, 0, 3, 8]),
         parting: *others.pick(&[0, 0, 30, 60]),
+        cordoned: *upkeep.pick(&[0, 0, 20, 60]),
+        maintaining: *upkeep.pick(&[0, 0, 4, 12]),
     };
     let style = if relayed { style.with_tunnels_everywhere() } else { style };
     let world = NumberedWorld::new(scattered);
     let (steps, made) = (Vec::new(), 0);
     let mut generator =
-        Generator { random, limits, floods, moves, routes, acls, others, style, world, steps, made };
+        Generator { random, limits, floods, moves, routes, acls, others, upkeep, style, world, steps, made };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }
@@ -340,6 +348,9 @@ impl Generator<'_> {
             }
             if self.others.chance(self.style.becoming) {
                 self.become_other();
+            }
+            if self.upkeep.chance(self.style.maintaining) {
+                self.maintain();
             }
             if self.style.routed && self.routes.chance(self.style.rerouting) {
                 let changes = self.some_routing();

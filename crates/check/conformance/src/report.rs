@@ -71,8 +71,8 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
             let _ =
                 writeln!(text, "Copies between hosts: the model sends {model:?}, the rules send {rules:?}");
         }
-        Difference::Trees(faults) => {
-            let _ = writeln!(text, "The replication trees cannot be right: {faults:?}");
+        Difference::Choices(faults) => {
+            let _ = writeln!(text, "The replication trees or relays cannot be right: {faults:?}");
         }
         Difference::Mtu { switch, model, rules } => {
             let _ = writeln!(text, "MTU of {switch}: the model says {model:?}, the rules say {rules:?}");

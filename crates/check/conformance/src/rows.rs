@@ -71,6 +71,8 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
             ("transport_zone", zone_of(world, &node.zone).map_or(Value::None, text)),
             ("bridge_mappings", Value::set(mappings)),
             ("roles", list(node.roles.iter().map(|role| text(role)))),
+            ("schedulable", Value::Bool(node.schedulable)),
+            ("drain", Value::Bool(node.drain)),
         ];
         object("transport_node", name, &fields);
     }

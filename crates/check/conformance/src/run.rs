@@ -41,8 +41,8 @@ pub enum Difference {
         /// The copies by the rules.
         rules: Copies,
     },
-    /// The rules choose replication trees that cannot be right.
-    Trees(Vec<String>),
+    /// The rules choose replication trees or relays that cannot be right.
+    Choices(Vec<String>),
     /// Rules and model disagree about the tunnel and patch ports that hosts must have.
     Ports(OneSided),
     /// The hosts of the rules and those of the model have heard other announcements.
@@ -332,9 +332,10 @@ impl Life {
     /// Compares the rows that do not concern one frame, and takes over the replication trees that the rules have chosen.
     fn compare_state(&mut self, simulation: &Simulation) -> Result<(), Difference> {
         self.change(|world| simulation.trees(&mut world.trees));
-        let faults = self.model().world().tree_faults();
+        let mut faults = self.model().world().tree_faults();
+        faults.extend(self.model().world().relay_faults(&simulation.relays()));
         if !faults.is_empty() {
-            return Err(Difference::Trees(faults));
+            return Err(Difference::Choices(faults));
         }
         self.compare_announcements(simulation)?;
         self.compare_ports(simulation)?;

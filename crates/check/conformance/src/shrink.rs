@@ -186,6 +186,8 @@ fn simpler(change: &Change) -> Vec<Change> {
             add(Node { ip: [172, 16, 0, last].into(), ..node.clone() });
             add(Node { roles: vec!["hypervisor".to_owned()], ..node.clone() });
             add(Node { mappings: BTreeMap::new(), ..node.clone() });
+            add(Node { schedulable: true, ..node.clone() });
+            add(Node { drain: false, ..node.clone() });
             for at in 0..node.encaps.len() {
                 let mut less = node.clone();
                 less.encaps.remove(at);

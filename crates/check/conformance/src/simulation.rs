@@ -23,7 +23,7 @@ pub struct Simulation {
     rules: Derivation,
     tables: Outputs,
     hosts: Hosts,
-    /// The rows of the other tables: MTUs, problems and replication trees.
+    /// The rows of the other tables: MTUs, problems, replication trees and relays.
     status: BTreeSet<(TableId, Row)>,
 }
 
@@ -252,6 +252,31 @@ impl Simulation {
                 trees.ranks.entry((switch.clone(), host.clone())).or_insert(AUDIENCES.len() as i64);
             }
         }
+    }
+
+    /// The relays that the rules have chosen, by host and switch, in the order in which the host prefers them.
+    pub fn relays(&self) -> BTreeMap<(String, String), Vec<String>> {
+        let schema = self.rules.schema();
+        let [relay, watched] = ["relay", "watched_relay"].map(|table| schema.find(table));
+        let mut numbered: BTreeMap<(String, String), BTreeMap<i64, String>> = BTreeMap::new();
+        for (table, row) in &self.status {
+            let (host, switch, number, relay) = match &row[..] {
+                [Value::String(host), Value::String(switch), Value::String(remote)]
+                    if Some(*table) == relay =>
+                {
+                    (host, switch, 0, remote)
+                }
+                [Value::String(host), Value::String(switch), Value::Int(number), Value::String(remote)]
+                    if Some(*table) == watched =>
+                {
+                    (host, switch, *number, remote)
+                }
+                _ => continue,
+            };
+            let of = numbered.entry((host.to_string(), switch.to_string())).or_default();
+            of.insert(number, relay.to_string());
+        }
+        numbered.into_iter().map(|(of, relays)| (of, relays.into_values().collect())).collect()
     }
 
     /// The interfaces of which the rules await an announcement and whose hosts have heard one: (host, port).

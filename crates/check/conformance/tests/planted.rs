@@ -67,6 +67,30 @@ fn announcements_that_outlive_their_interface_are_noticed() {
 }
 
 #[test]
+fn a_port_that_moves_to_a_cordoned_host_is_noticed() {
+    is_noticed("locators/location.nlog", "if schedulable then since else since - NEVER", "since");
+}
+
+#[test]
+fn a_leader_that_stays_one_although_it_is_drained_is_noticed() {
+    is_noticed(
+        "locators/replication_trees.nlog",
+        "[rank, max_of(since, lost_since), hash(sw, hv)]",
+        "[rank & 2, max_of(since, lost_since), hash(sw, hv)]",
+    );
+}
+
+#[test]
+fn a_relay_that_stays_one_although_it_is_drained_is_noticed() {
+    is_noticed_by(
+        Size::routed(),
+        "locators/relay_hosts.nlog",
+        "[rank, hash(slot, hv)]",
+        "[rank & 2, hash(slot, hv)]",
+    );
+}
+
+#[test]
 fn a_standby_that_delivers_unicast_before_its_announcement_is_noticed() {
     is_noticed(
         "physical/standbys.nlog",

@@ -30,6 +30,7 @@
 //!   tunnel and patch ports that follow, and the ways of floods.
 //! - [`Model`]: the path of a frame; `learned`: the addresses that hosts learn from it.
 //! - `migration`: the home of a port and the hosts that stand by for it, and the announcements of machines.
+//! - `serving`: the hosts that may lead branches of floods and relay for others.
 //! - `overlay`: the MTU of a switch, and the sources whose packets hosts refuse.
 //! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
@@ -53,6 +54,7 @@ mod overlay;
 mod problems;
 mod routing;
 mod security;
+mod serving;
 mod transition;
 mod underlay;
 mod world;

@@ -14,29 +14,30 @@ impl World {
     /// is nowhere, and so is a port behind one.
     ///
     /// Several hosts may report one interface. If nobody has said that several may have it, the machine was started where it
-    /// appeared last. If the port requests several hosts, an interface is plugged in long before the machine runs there: the
-    /// machine is where it announced itself last, and if it did nowhere, on the first host of the list that has an interface. What
-    /// was announced before a list of one other host does not count ([`World::overruled`]).
+    /// appeared last. No port moves to a host that is not schedulable: what appeared there counts if no schedulable host has
+    /// an interface of the port, because then its machine can run nowhere else.
+    ///
+    /// If the port requests several hosts, an interface is plugged in long before the machine runs there: the machine is where it
+    /// announced itself last, and if it did nowhere, on the first host of the list that has an interface. What was announced before
+    /// a list of one other host does not count ([`World::overruled`]). Whether these hosts are schedulable makes no difference:
+    /// machines migrate away from such hosts in this way.
     pub fn location(&self, port: &str) -> Option<&str> {
         let owner = self.owner(port)?;
         let claims = self.claims_of(port);
-        let latest = |of: &mut dyn Iterator<Item = (&str, u64)>| {
-            of.max_by_key(|(_, since)| *since).map(|(host, _)| host.to_owned())
-        };
+        let may_move_to = |host: &str| self.nodes.get(host).is_some_and(|node| node.schedulable);
         let requested = &self.ports.get(owner)?.requested_hosts;
-        let host = if requested.len() > 1 {
+        if requested.len() > 1 {
             let announced = claims.iter().filter_map(|(host, plugged)| {
                 let known = self.announced.get(&((*host).to_owned(), owner.to_owned()))?;
                 let overruled = self.overruled.get(&((*host).to_owned(), owner.to_owned()));
                 let counts = known >= plugged && overruled.is_none_or(|until| known > until);
                 counts.then_some((*host, *known))
             });
-            let first = || requested.iter().find(|host| claims.contains_key(host.as_str())).cloned();
-            latest(&mut announced.into_iter()).or_else(first)
+            let first = || requested.iter().find_map(|host| Some(*claims.get_key_value(host.as_str())?.0));
+            announced.max_by_key(|(_, known)| *known).map(|(host, _)| host).or_else(first)
         } else {
-            latest(&mut claims.iter().map(|(host, since)| (*host, *since)))
-        };
-        claims.get_key_value(host?.as_str()).map(|(host, _)| *host)
+            claims.iter().max_by_key(|(host, since)| (may_move_to(host), **since)).map(|(host, _)| *host)
+        }
     }
 
     /// Whether the machine of a port lives on the physical network, as far as anybody knows: no host has an interface for it, and

@@ -110,10 +110,10 @@ impl World {
     }
 
     /// What is wrong about the trees: a switch on many hosts without one, a tree for few, a host in no branch, hosts of one
-    /// branch that not all senders of the others reach, or so many branches that a sender has more leaders than hosts of its
-    /// own branch to copy to.
+    /// branch that not all senders of the others reach, so many branches that a sender has more leaders than hosts of its
+    /// own branch to copy to, or a leader that does not serve while another host of its branch does ([`Node::serves`]).
     pub fn tree_faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
+        let mut faults = self.leader_faults();
         let none = BTreeMap::new();
         for switch in self.switches.keys() {
             let present = self.hosts_of(switch);

@@ -145,13 +145,17 @@ pub struct Node {
     pub mappings: BTreeMap<String, String>,
     /// Its roles; have no effect on frames.
     pub roles: Vec<String>,
+    /// Whether ports may move to it ([`World::location`]). A host that is not schedulable is cordoned.
+    pub schedulable: bool,
+    /// Whether it is drained of what it does for other hosts ([`Node::serves`]).
+    pub drain: bool,
 }
 
 impl Default for Node {
     fn default() -> Node {
         let ip = Ipv4Addr::UNSPECIFIED.into();
-        let (encaps, roles) = (Vec::new(), Vec::new());
-        Node { ip, zone: String::new(), encaps, mappings: BTreeMap::new(), roles }
+        let (zone, encaps, mappings, roles) = Default::default();
+        Node { ip, zone, encaps, mappings, roles, schedulable: true, drain: false }
     }
 }
 
@@ -386,7 +390,9 @@ impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at {} in zone {:?}, {:?}", self.ip, self.zone, self.encaps)?;
         write!(f, ", {}", self.roles.join(" and "))?;
-        self.mappings.iter().try_for_each(|(network, bridge)| write!(f, ", {network} behind {bridge}"))
+        self.mappings.iter().try_for_each(|(network, bridge)| write!(f, ", {network} behind {bridge}"))?;
+        f.write_str(if self.schedulable { "" } else { ", cordoned" })?;
+        f.write_str(if self.drain { ", drained" } else { "" })
     }
 }
 

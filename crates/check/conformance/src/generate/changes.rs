@@ -1,6 +1,6 @@
 //! Random changes of an existing network.
 
-use network_spec::{Encap, Tunnel};
+use network_spec::{Encap, Node, Tunnel};
 
 use super::Generator;
 use super::objects::NETWORKS;
@@ -190,6 +190,23 @@ impl Generator<'_> {
         }
         let Some(name) = self.some_host() else { return vec![] };
         if self.random.chance(25) { vec![Change::NoNode(name)] } else { vec![self.node(&name)] }
+    }
+
+    /// A host is cordoned or drained, or no longer is.
+    pub(super) fn maintain(&mut self) {
+        let nodes: Vec<(String, Node)> = self.world.nodes.clone().into_iter().collect();
+        if nodes.is_empty() {
+            return;
+        }
+        let (name, mut node) = self.upkeep.pick(&nodes).clone();
+        if self.upkeep.chance(60) {
+            node.schedulable = !node.schedulable;
+        } else {
+            node.drain = !node.drain;
+        }
+        let changes = vec![Change::Node(name, node)];
+        let one_by_one = self.upkeep.chance(self.style.one_by_one);
+        if one_by_one { self.one_by_one(changes) } else { self.change(changes) }
     }
 
     fn failure(&mut self) -> Option<Change> {

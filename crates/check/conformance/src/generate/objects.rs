@@ -56,7 +56,10 @@ impl Generator<'_> {
         let mut roles = ROLES.map(str::to_owned).to_vec();
         self.random.shuffle(&mut roles);
         roles.truncate(*self.random.pick(&[1, 1, 2, 3]));
-        let node = Node { ip, zone, encaps, mappings: mappings.into_iter().collect(), roles };
+        let schedulable = !self.upkeep.chance(self.style.cordoned);
+        let drain = self.upkeep.chance(self.style.cordoned);
+        let node =
+            Node { ip, zone, encaps, mappings: mappings.into_iter().collect(), roles, schedulable, drain };
         Change::Node(name.to_owned(), node)
     }
 

@@ -3,6 +3,7 @@
 mod acl_states;
 mod acl_tracking;
 mod acls;
+mod cordoned;
 mod disabled;
 mod exemptions;
 mod flood_limits;

@@ -1,5 +1,5 @@
 //! A leader of a branch dies while another host floods: its branch gets floods again once the controller knows. How long that
-//! takes is printed; benches/RESULTS.md has figures.
+//! takes is printed; benches/RESULTS.md has figures. A leader that was drained before is missed by nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lab::{Host, Lab, VmSpec, frame};
 use testbed::{DEADLINE, Settings, Testbed};
 
-use super::support::{bring_up, settings, unique, wait_for};
+use super::support::{ask, bring_up, settings, unique, wait_for};
 
 const HOSTS: u8 = 8;
 /// The machine that floods, on the first host.
@@ -154,4 +154,45 @@ fn a_leader_that_dies_is_replaced() {
             wait_for("another leader", || leader(lab).filter(|(host, _)| host.name != dead.name));
         }
     }
+}
+
+/// Sets a field of a host while another floods, and waits until it is in force. Every machine gets every flood.
+fn set_while_flooding(testbed: &Testbed, host: &Host, field: &str) {
+    let lab = testbed.lab().unwrap();
+    let whole = lab.host("hv1").unwrap();
+    let all_arrive = || {
+        let (_, lost) = flood_until_whole(lab, &whole, || {});
+        assert!(lost.values().all(|lost| *lost == 0), "{field} of {}: lost {lost:?}", host.name);
+    };
+    std::thread::scope(|scope| {
+        let set = scope.spawn(|| ask(testbed, &["set", "transport_node", &host.name, field, "--wait"]));
+        while !set.is_finished() {
+            all_arrive();
+        }
+    });
+    all_arrive();
+}
+
+#[test]
+fn a_leader_that_is_drained_hands_over_and_is_missed_by_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let testbed = start(folder.path());
+    let lab = testbed.lab().unwrap();
+    let sender = lab.host("hv1").unwrap();
+    flood_until_whole(lab, &sender, || {});
+    let (drained, branch) = wait_for("a leader", || leader(lab));
+    let leads = |host: &str| copies(lab, &sender, false).contains(host);
+
+    let hands_over = || {
+        set_while_flooding(&testbed, &drained, "drain=true");
+        assert!(!leads(&drained.name), "{} leads still", drained.name);
+        assert!(branch.iter().any(|host| leads(host)), "nobody leads {branch:?}");
+    };
+    hands_over();
+    set_while_flooding(&testbed, &drained, "drain=false");
+    assert!(leads(&drained.name) && !branch.iter().any(|host| leads(host)), "it does not lead again");
+    hands_over();
+    let (_, lost) = flood_until_whole(lab, &drained, || signal(&drained, "-STOP"));
+    assert!(lost.values().all(|lost| *lost == 0), "it led somebody: {lost:?}");
+    signal(&drained, "-CONT");
 }
