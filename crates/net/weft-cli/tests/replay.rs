@@ -92,6 +92,78 @@ fn a_replay_has_the_flows_and_the_changes_of_every_transaction() {
     assert!(found.has_status(0).stdout.contains("It was there after transaction 3 of "), "{}", found.stdout);
 }
 
+/// A package with one more flow for each host.
+const MORE_RULES: &str = r#"import "builtin/interface/driver.nlog";
+import "builtin/interface/layout.nlog";
+import "builtin/interface/reports.nlog";
+
+## Nothing comes from this interface.
+priority CLOSED of CLASSIFY = 4000;
+
+of_flow(hv, CLASSIFY, CLOSED, match{in_port: 4000}, actions[]) :- managed(hv);
+"#;
+
+#[test]
+fn other_rules_and_other_states_are_compared_by_what_switches_should_have() {
+    let folder = Folder::new();
+    folder.write("more/more.nlog", MORE_RULES);
+    let mut controller = Controller::start(&folder);
+    let address = Controller::endpoint(&folder);
+    let snapshot = |name: &str| {
+        folder.weft(&["snapshot", "take", name, "--controller", &address]).has_status(0);
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut client = controller.client(&folder).await;
+        client.apply_objects(vec![node("hv1", 1), node("hv2", 2)], "test").await.unwrap();
+        snapshot("before.weft");
+        client.apply_objects(vec![switch("blue"), node("hv3", 3)], "test").await.unwrap();
+        snapshot("after.weft");
+    });
+    let same = folder.weft(&["rules", "diff", "builtin", "--max-changes", "0", "--controller", &address]);
+    assert_eq!(same.has_status(0).stdout, "no switch changes\n");
+    let more = ["rules", "diff", "builtin", "more"];
+    let running = folder.weft(&[&more[..], &["--controller", &address]].concat());
+    let recorded = folder.weft(&[&more[..], &["--snapshot", "after.weft"]].concat());
+    assert_eq!(running.has_status(0).stdout, recorded.has_status(0).stdout);
+    assert!(running.stdout.starts_with("3 switches change; 3 new\nhv1\n"), "{}", running.stdout);
+    assert!(
+        running.stdout.contains("more.nlog:") && running.stdout.contains("in_port=4000"),
+        "{}",
+        running.stdout
+    );
+    let gate = [&more[..], &["--snapshot", "before.weft", "--max-changes", "1"]].concat();
+    assert!(
+        folder
+            .weft(&gate)
+            .has_status(1)
+            .stderr
+            .contains("2 things change in switches, more than --max-changes 1")
+    );
+    folder.write("more/more.nlog", "nonsense");
+    assert!(folder.weft(&gate).has_status(1).stderr.contains("more.nlog:1:1"));
+
+    let compared = folder.weft(&["diff", "--from", "before.weft", "--to", "after.weft", "--json"]);
+    let compared: Json = serde_json::from_str(&compared.has_status(0).stdout).unwrap();
+    let expected = json!([
+        {"kind": "switch", "id": "blue", "outcome": "created"},
+        {"kind": "transport_node", "id": "hv3", "outcome": "created"}
+    ]);
+    assert_eq!(compared["objects"], expected);
+    assert!(compared["delta"]["switches"].as_u64() >= Some(1), "{compared}");
+    let problem = |node: &str| json!([{"kind": "transport_node", "id": node}]);
+    let kinds_and_ids = compared["new_problems"].as_array().unwrap().iter();
+    let found: Vec<Json> = kinds_and_ids.map(|one| json!({"kind": one["kind"], "id": one["id"]})).collect();
+    assert_eq!(Json::from(found), problem("hv3"));
+    drop(controller);
+    // A state folder is as good as a snapshot.
+    let back = folder.weft(&["diff", "--from", "state", "--to", "before.weft"]);
+    assert!(
+        back.has_status(0).stdout.starts_with("switch blue: deleted\ntransport_node hv3: deleted\n"),
+        "{}",
+        back.stdout
+    );
+}
+
 #[test]
 fn what_is_not_recorded_is_said() {
     let folder = Folder::new();
