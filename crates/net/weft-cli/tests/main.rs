@@ -52,6 +52,7 @@ mod refusals;
 mod routes;
 mod support;
 mod tables;
+mod tenants;
 mod trace;
 mod trace_states;
 mod unit_tests;
