@@ -41,6 +41,7 @@ mod stale;
 pub use messages::delta as delta_message;
 use messages::{
     chunks, history_message, listing_messages, logical_messages, measured_message, problem, switch_status,
+    tenant_status,
 };
 
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
@@ -319,8 +320,10 @@ impl pb::controller_server::Controller for Api {
         // It waits for no call of another kind, and for no thread: whoever looks for the cause of a delay asks for it.
         let account = account(request.extensions());
         let _turn = account.status_turn().await?;
-        let nodes = request.into_inner().nodes.into_iter().collect();
+        let pb::StatusRequest { nodes, tenant } = request.into_inner();
+        let nodes = nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
+        let tenants = if nodes.is_empty() { self.engine.tenants(tenant.as_deref()) } else { Vec::new() };
         let answer = pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_txn: status.last_txn,
@@ -329,6 +332,7 @@ impl pb::controller_server::Controller for Api {
             problems: status.problems.iter().map(|found| problem(found)).collect(),
             host_kind: self.rules.host_kind().unwrap_or_default().to_owned(),
             rules: self.rules.packages().to_vec(),
+            tenants: tenants.into_iter().map(tenant_status).collect(),
             engine: self.engine.busy().map(|busy| self.busy(busy)),
         };
         Ok(Turn::charged(&account, &answer).until_encoded(answer))

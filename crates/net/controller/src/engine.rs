@@ -21,7 +21,7 @@ use weft_core::peer::Origin;
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
-use weft_core::status::{Cursor, Following, Page, Published, RevisionError, Seen, Status};
+use weft_core::status::{Cursor, Following, Members, Page, Published, RevisionError, Seen, Status};
 use weft_core::terms::Terms;
 use weft_core::underlay::Measured;
 
@@ -328,6 +328,11 @@ impl Engine {
     /// problems. Does not wait for a transaction that is being computed.
     pub fn status(&self, nodes: &BTreeSet<String>) -> Result<Status, Stopping> {
         if self.queries.is_closed() { Err(Stopping) } else { Ok(self.status.read(nodes)) }
+    }
+
+    /// One of the tenants that objects name, or all, each with its members.
+    pub fn tenants(&self, of: Option<&str>) -> Vec<(Arc<str>, Members)> {
+        self.status.tenants(of)
     }
 
     /// What the engine thread is doing; `None` while it waits for work. Does not wait for it.

@@ -73,6 +73,20 @@ fn a_table_that_does_not_fit_is_told_with_its_place_and_the_remedy() {
 }
 
 #[test]
+fn a_fact_about_fields_that_no_kind_has_is_told_with_its_place() {
+    let facts = "table applies_to(kind: string, field: string) key(kind, field);\nobject acl { on: int; host: ref transport_node; }\n";
+    load(&format!("{RULES}{facts}applies_to(\"acl\", \"host\");\n")).unwrap();
+    for (kind, field) in [("acl", "on"), ("acl", "of"), ("acls", "host")] {
+        assert_eq!(
+            load(&format!("{RULES}{facts}applies_to(\"{kind}\", \"{field}\");\n")).err().unwrap(),
+            format!(
+                "own.nlog:10:1: applies_to: no object of kind {kind} has a field {field} that refers to objects; name a kind and a field of it with references"
+            )
+        );
+    }
+}
+
+#[test]
 fn rules_that_manage_no_switch_are_refused() {
     let address = RULES.lines().skip(1).take(2).collect::<Vec<_>>().join("\n");
     assert_eq!(

@@ -31,5 +31,6 @@ mod stale_writes;
 mod support;
 mod trace;
 mod underlay;
+mod up;
 mod watch;
 mod zones;

@@ -99,6 +99,17 @@ impl Object {
         self.values().get(self.kind.declared().field(field)?)
     }
 
+    /// What a field refers to, in the order of its elements: for each reference, an object of each kind that it can mean.
+    pub fn references_in(&self, field: usize) -> Vec<ObjectKey> {
+        let mut found = Vec::new();
+        crate::walk::references_in(self, field, |reference| {
+            found.extend(
+                reference.kinds.iter().map(|kind| ObjectKey::new(kind.as_str(), reference.id.clone())),
+            );
+        });
+        found
+    }
+
     /// Its rows, each with its table.
     pub fn rows(&self) -> impl Iterator<Item = (&Arc<str>, Row)> {
         static LABELS: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| LABEL_TABLE.into());

@@ -21,13 +21,16 @@ pub(crate) struct Reference<'a, 'p> {
 
 /// Visits the references of an object, in declared order.
 pub(crate) fn references<'a>(object: &'a Object, mut each: impl FnMut(Reference<'a, '_>)) {
-    let (fields, values) = (&object.kind().declared().fields, object.values());
-    let mut path = Vec::new();
     for at in &object.kind().referring {
-        path.push(Step::Member(&fields[*at].name));
-        visit(&fields[*at].ty, &values[*at], &mut path, &mut each);
-        path.pop();
+        references_in(object, *at, &mut each);
     }
+}
+
+/// Visits the references of one field of an object; none if it has no such field.
+pub(crate) fn references_in<'a>(object: &'a Object, at: usize, mut each: impl FnMut(Reference<'a, '_>)) {
+    let (field, value) = (object.kind().declared().fields.get(at), object.values().get(at));
+    let Some((field, value)) = field.zip(value) else { return };
+    visit(&field.ty, value, &mut vec![Step::Member(&field.name)], &mut each);
 }
 
 fn visit<'a>(

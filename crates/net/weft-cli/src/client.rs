@@ -33,6 +33,7 @@ pub(crate) use edit::Edit;
 pub(crate) use events::Events;
 pub(crate) use get::Get;
 pub(crate) use history::History;
+pub(crate) use objects::unreadable;
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);

@@ -1,4 +1,6 @@
-//! `weft status`: the controller, its switches, and what the network cannot fulfil.
+//! `weft status`: the controller, its switches, and what the network cannot fulfil; or what is up of a tenant.
+
+mod tenant;
 
 use std::collections::BTreeMap;
 
@@ -21,11 +23,15 @@ const DELAY: u64 = 3000;
 #[command(after_help = "Examples:\n  \
         weft status                            all switches and all problems\n  \
         weft status hv2 --drops                one host, with the packets that it has dropped\n  \
+        weft status --tenant acme              what of a tenant is not up, and why\n  \
         weft status --check                    for scripts: exit with 4 unless all switches are in sync")]
 pub(crate) struct Status {
     /// Only the switch of this transport node, and its problems [default: all]
     pub(crate) node: Option<String>,
-    /// Exit with status 4 unless every switch is connected and in sync
+    /// What is up of this tenant: its switches and routers, their ports, and why some are not
+    #[arg(long, value_name = "TENANT", conflicts_with_all = ["node", "drops"])]
+    pub(crate) tenant: Option<String>,
+    /// Exit with status 4 unless every switch is connected and in sync, or the tenant is up
     #[arg(long)]
     pub(crate) check: bool,
     /// Ask all switches how many packets they have dropped, and why
@@ -41,6 +47,9 @@ pub(crate) struct Status {
 impl Status {
     /// Runs the command.
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        if let Some(tenant) = &self.tenant {
+            return tenant::run(&self.address, tenant, self.json, self.check);
+        }
         let asks = self.drops;
         let (mut status, counts) = self.address.with(|mut client| async move {
             let status = client.status().await.map_err(failed)?;
@@ -132,7 +141,7 @@ fn to_json(status: &StatusResponse, counts: Option<&FlowCounts>) -> String {
         .collect();
     let mut shown = json!({
         "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
-        "problems": problems, "rules": status.rules,
+        "problems": problems, "rules": status.rules, "tenants": status.tenants,
     });
     if let Some(engine) = &status.engine {
         shown["engine"] = json!({

@@ -53,6 +53,7 @@ mod replay;
 mod routes;
 mod support;
 mod tables;
+mod tenants;
 mod trace;
 mod trace_states;
 mod unit_tests;

@@ -292,13 +292,24 @@ impl Client {
 
     /// The current state of the controller and its switches.
     pub async fn status(&mut self) -> Result<pb::StatusResponse, ClientError> {
-        self.status_of(Vec::new()).await
+        self.status_as(pb::StatusRequest::default()).await
+    }
+
+    /// What is up of a tenant; `None` if no object names it.
+    pub async fn tenant(&mut self, tenant: &str) -> Result<Option<pb::TenantStatus>, ClientError> {
+        let tenant = Some(tenant.to_owned());
+        let status = self.status_as(pb::StatusRequest { tenant, ..Default::default() }).await?;
+        Ok(status.tenants.into_iter().next())
     }
 
     /// The current state of the controller and of the switches of these transport nodes, without problems. With no
     /// transport nodes, the state of everything.
     pub async fn status_of(&mut self, nodes: Vec<String>) -> Result<pb::StatusResponse, ClientError> {
-        let response = within(ANSWER_MAX, self.inner.status(pb::StatusRequest { nodes })).await;
+        self.status_as(pb::StatusRequest { nodes, ..Default::default() }).await
+    }
+
+    async fn status_as(&mut self, request: pb::StatusRequest) -> Result<pb::StatusResponse, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.status(request)).await;
         response.map(tonic::Response::into_inner).map_err(|status| self.failed(status))
     }
 

@@ -490,8 +490,8 @@ pub struct ObjectState {
     /// Reasons why the network cannot currently do what the object asks.
     #[prost(string, repeated, tag = "2")]
     pub problems: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// JSON object: the columns of the rules' tables of state, by name, as `{"mtu": 1450}`. An object with a place also has `up`, and
-    /// `why` if it is not; an object that such objects are of has `members`, `members_up` and `not_up`.
+    /// JSON object: the columns of the rules' tables of state, by name, as `{"mtu": 1450}`. An object that can be up also has `up`, and if it is
+    /// not, `why`, or what adds up its members: `members`, `members_up`, and in `not_up` the first that are not up.
     #[prost(string, tag = "3")]
     #[serde(serialize_with = "crate::message_json::json_text")]
     pub columns: ::prost::alloc::string::String,
@@ -1044,9 +1044,12 @@ pub struct WhyNotResponse {
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StatusRequest {
-    /// If there are any, only the switches of these transport nodes are returned, and no problems.
+    /// If there are any, only the switches of these transport nodes are returned, and neither problems nor tenants.
     #[prost(string, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// If it is given, only this tenant is returned.
+    #[prost(string, optional, tag = "2")]
+    pub tenant: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1073,9 +1076,29 @@ pub struct StatusResponse {
     /// The files and folders of the rules, as the configuration has them; `builtin` is the built-in rules.
     #[prost(string, repeated, tag = "7")]
     pub rules: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The tenants that objects name, in order of their names.
+    #[prost(message, repeated, tag = "8")]
+    pub tenants: ::prost::alloc::vec::Vec<TenantStatus>,
     /// What the controller's engine is doing; absent while it waits for requests.
     #[prost(message, optional, tag = "130")]
     pub engine: ::core::option::Option<EngineWork>,
+}
+/// What is up of a tenant. Its members are the objects whose `tenant` it is, such as switches and routers.
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TenantStatus {
+    #[prost(string, tag = "1")]
+    pub tenant: ::prost::alloc::string::String,
+    /// Whether all its members are up.
+    #[prost(bool, tag = "2")]
+    pub up: bool,
+    #[prost(uint64, tag = "3")]
+    pub members: u64,
+    #[prost(uint64, tag = "4")]
+    pub members_up: u64,
+    /// The first few members that are not up. The state of each says why.
+    #[prost(message, repeated, tag = "5")]
+    pub not_up: ::prost::alloc::vec::Vec<ObjectRef>,
 }
 /// The engine takes requests one after another, and this is the one that the others wait for.
 #[derive(serde::Serialize)]

@@ -58,6 +58,8 @@ pub struct SwitchStatus {
     pub last_error: String,
     /// The number of flows, groups, tunnels and patch ports that it refuses.
     pub refused: usize,
+    /// The transactions of which it has refused something, until it refuses nothing any more: the newest, as far as this start of the controller knows.
+    pub refused_txns: Arc<BTreeSet<u64>>,
     /// The number of unconfirmed transactions: sent, or waiting for a connection.
     pub pending: usize,
     /// The last confirmed transaction.
@@ -455,8 +457,11 @@ impl Fleet {
             Event::Refused { txn, count, first } => {
                 // The driver logs it.
                 let text = refusal(count, &first);
-                if let Some(txn) = txn.filter(|txn| switch.answered(*txn)) {
-                    self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
+                if let Some(txn) = txn {
+                    switch.has_refused(txn);
+                    if switch.answered(txn) {
+                        self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
+                    }
                 }
                 switch.faults.refused = Some(text);
             }
@@ -465,11 +470,19 @@ impl Fleet {
                 if refused == 0 {
                     info!(switch = node, "switch no longer refuses anything");
                     switch.faults.refused = None;
+                    // What it refuses while it is away is not known.
+                    if switch.up.contains(&Channel::OpenFlow) {
+                        switch.refused_txns = Arc::default();
+                    }
                 }
             }
             Event::Synced { flow_mods, tunnels_changed } => {
                 info!(switch = node, flow_mods, tunnels_changed, "switch reconciled");
                 switch.reconciled = true;
+                // It was asked for everything again.
+                if switch.faults.refused.is_none() {
+                    switch.refused_txns = Arc::default();
+                }
                 switch.sync_flow_mods = Some(flow_mods);
                 // The comparison also repaired changes by others and leftovers of a failed driver.
                 switch.faults.foreign = None;
@@ -542,6 +555,7 @@ impl Fleet {
             unconfirmed_from: switch.unconfirmed_from(),
             synced: reconciled && switch.faults.are_settled() && switch.refused == 0,
             refused: switch.refused,
+            refused_txns: switch.refused_txns.clone(),
             last_error: switch.faults.last_error().unwrap_or_default(),
             pending: switch.unanswered(),
             confirmed_txn: switch.confirmed_txn,

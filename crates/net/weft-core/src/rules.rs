@@ -1,6 +1,7 @@
 //! The rules that the controller runs, and the match between their tables and the controller's.
 
 mod interface;
+mod relations;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::record::RulesText;
 use crate::universal::{self, Universal};
 use interface::Interface;
 pub use interface::{Conventions, Misfit};
+use relations::Relations;
 
 /// A program, and the ids of the controller's tables in it.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Rules {
     pub(crate) homes: Option<TableId>,
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
+    /// What applies to what, and what needs what.
+    pub(crate) relations: Relations,
     pub(crate) problems: Option<TableId>,
     pub(crate) drop_causes: Option<TableId>,
     pub(crate) dropping_flows: Option<TableId>,
@@ -230,7 +234,7 @@ impl Rules {
         let remembered = remembered.collect();
         let unused = Mutex::default();
         let conventions = Conventions::of(&program)?;
-        let (kinds, states) = (kinds(&program), states(&program));
+        let (kinds, states, relations) = (kinds(&program), states(&program), Relations::of(&program)?);
         Ok(Rules {
             program,
             text: None,
@@ -241,6 +245,7 @@ impl Rules {
             homes,
             addresses,
             states,
+            relations,
             problems,
             drop_causes,
             dropping_flows,
@@ -463,15 +468,26 @@ const SPELLING: &str = "spelling";
 
 /// The kinds of objects that a program declares, with the hints that its facts give.
 pub fn kinds(program: &Program) -> Kinds {
+    let spelling = |(_, texts): (_, [String; 3])| {
+        let [of, other, here] = texts;
+        Spelling { of, other, here }
+    };
+    Kinds::new(program.objects.clone()).with_spellings(facts(program, SPELLING).map(spelling))
+}
+
+/// The facts of a table whose columns are texts.
+fn facts<'p, const COLUMNS: usize>(
+    program: &'p Program,
+    table: &str,
+) -> impl Iterator<Item = (&'p Rule, [String; COLUMNS])> {
     let text = |term: &HeadTerm| match term {
         HeadTerm::Value(Expr::Constant(Value::String(text))) => Some(text.to_string()),
         _ => None,
     };
-    let spelling = |rule: &Rule| match rule.terms.as_slice() {
-        [of, other, here] => Some(Spelling { of: text(of)?, other: text(other)?, here: text(here)? }),
-        _ => None,
-    };
-    let facts = program.rules.iter().filter(|rule| rule.body.is_empty());
-    let facts = facts.filter(|rule| program.schema.table(rule.head).name == SPELLING);
-    Kinds::new(program.objects.clone()).with_spellings(facts.filter_map(spelling))
+    let table = program.schema.find(table);
+    let facts = program.rules.iter().filter(move |rule| rule.body.is_empty() && Some(rule.head) == table);
+    facts.filter_map(move |rule| {
+        let texts: Option<Vec<String>> = rule.terms.iter().map(text).collect();
+        Some((rule, texts?.try_into().ok()?))
+    })
 }

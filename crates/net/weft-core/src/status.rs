@@ -21,7 +21,7 @@ use objects::ObjectKey;
 use self::draft::Draft;
 use self::history::History;
 use self::seen::Stray;
-use self::standing::{Places, Standing, Tally};
+use self::standing::{Around, Change, Places, Standing, Tally, Txns};
 use crate::core::{ChangedStates, Core, Problem, ProblemChanges, Strays};
 use crate::fleet::{Fleet, SwitchStatus};
 use crate::levels::CutOff;
@@ -30,6 +30,7 @@ use crate::object_status::Problems;
 pub use self::history::{Cursor, Following, RevisionError, Version};
 pub use self::reading::{LIMIT_MAX, Page};
 pub use self::seen::Seen;
+pub use self::standing::Members;
 
 /// The most objects in one answer, so that a long list does not delay other requests.
 pub const PAGE: usize = 1000;
@@ -63,6 +64,8 @@ struct Parts {
     places: Places,
     /// The members of objects that have some.
     tallies: BTreeMap<ObjectKey, Tally>,
+    /// The changes of what applies to objects that their hosts have not confirmed.
+    changes: BTreeMap<ObjectKey, Change>,
     /// The interfaces of these switches that no object has, by the object that may be meant.
     strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
     /// What is wrong with the controller itself.
@@ -104,6 +107,15 @@ impl Published {
         parts.history.get(kind, id).map(|seen| (seen.clone(), parts.history.newest()))
     }
 
+    /// The tenants that objects name, each with its members: the objects whose `tenant` it is. Of one tenant, or of all in order of names.
+    pub fn tenants(&self, of: Option<&str>) -> Vec<(Arc<str>, Members)> {
+        let parts = self.parts();
+        let first = ObjectKey::new(standing::TENANT, of.unwrap_or_default());
+        let tallies = parts.tallies.range(&first..).take_while(|(key, _)| *key.kind == *standing::TENANT);
+        let tallies = tallies.take_while(|(key, _)| of.is_none_or(|of| *key.id == *of));
+        tallies.map(|(key, tally)| (key.id.clone(), tally.members(None))).collect()
+    }
+
     fn parts(&self) -> RwLockReadGuard<'_, Parts> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,18 +125,25 @@ impl Published {
         let parts = self.parts();
         let mut members: BTreeMap<ObjectKey, (usize, usize)> = BTreeMap::new();
         for seen in parts.history.kinds().flat_map(|(_, objects)| objects.values()) {
-            let standing = seen.status.standing.as_ref();
-            for owner in standing::owners(seen.object(), standing, core.rules()) {
+            for owner in standing::owners(seen.object(), seen.status.standing.as_ref(), core.rules()) {
                 let (all, up) = members.entry(owner).or_default();
-                (*all, *up) = (*all + 1, *up + usize::from(standing.is_some_and(Standing::is_up)));
+                (*all, *up) = (*all + 1, *up + usize::from(standing::is_up(seen)));
             }
         }
+        let tallied = parts.tallies.iter().map(|(owner, tally)| (owner, tally.counts(None)));
+        let are_tallied = tallied.eq(members.iter().map(|(owner, counts)| (owner, *counts)));
         let stands = |seen: &Arc<Seen>, rows: &[(usize, nlog_data::Row)]| {
-            let known = seen.status.standing.as_ref();
-            let switch = |node: &str| parts.switches.get(node).map(|status| &**status);
-            let now = Standing::of(seen.object(), rows, core.rules(), known, core.last_txn(), switch);
+            let (key, known) = (seen.object().key(), seen.status.standing.as_ref());
+            let around = Around {
+                rules: core.rules(),
+                txns: Txns::default(),
+                change: parts.changes.get(&key),
+                switch: &|node| parts.switches.get(node).map(|status| &**status),
+                has_member_up: &|key| members.get(key).is_some_and(|(_, up)| *up > 0),
+            };
+            let now = Standing::of(seen.object(), rows, known, &around);
             let count = seen.status.members.as_ref().map(|members| (members.all, members.up));
-            now.as_ref() == known && count == members.get(&seen.object().key()).copied()
+            now.as_ref() == known && count == members.get(&key).copied()
         };
         let is_present = |seen: &Arc<Seen>| {
             let key = seen.object().key();
@@ -138,7 +157,7 @@ impl Published {
                 && strays.into_iter().flatten().eq(&*seen.status.strays)
         };
         let published = || parts.history.kinds().flat_map(|(_, objects)| objects.values());
-        published().count() == core.objects().len() && published().all(is_present)
+        are_tallied && published().count() == core.objects().len() && published().all(is_present)
     }
 
     /// Publishes what has changed. Takes time in proportion to that. Only the engine thread does this, so nothing else is published between

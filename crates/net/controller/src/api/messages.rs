@@ -1,6 +1,7 @@
 //! What the engine says, as messages of `proto/weft/v1/weft.proto`.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use nlog_data::Stopped;
 use objects::{FieldChange, ObjectError, ObjectKey, Outcome};
@@ -15,6 +16,7 @@ use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
 use weft_core::record::{rfc3339, to_the_second};
 use weft_core::rules::{RuleSource, Rules};
+use weft_core::status::Members;
 use weft_core::switch_delta::{Part, SwitchDelta};
 use weft_core::underlay::Measured;
 
@@ -389,9 +391,18 @@ pub(super) fn switch_status(status: &SwitchStatus) -> pb::SwitchStatus {
     }
 }
 
+pub(super) fn tenant_status((tenant, members): (Arc<str>, Members)) -> pb::TenantStatus {
+    pb::TenantStatus {
+        tenant: tenant.to_string(),
+        up: members.are_up(),
+        members: members.all as u64,
+        members_up: members.up as u64,
+        not_up: members.not_up.iter().map(object).collect(),
+    }
+}
+
 fn stray((id, nearest): (String, Option<ObjectKey>)) -> pb::StrayInterface {
-    let object = |key: ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() };
-    pb::StrayInterface { id, nearest: nearest.map(object) }
+    pb::StrayInterface { id, nearest: nearest.as_ref().map(object) }
 }
 
 /// The new information about a transaction.

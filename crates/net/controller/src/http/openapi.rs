@@ -179,7 +179,9 @@ fn status() -> Json {
     let mut status = operation("status", "Status", "The controller, its switches and the problems");
     status["responses"] = answered("message", &[JSON, YAML], &[404, 406]);
     let what = "A transport node; several separated by commas. Without it, all.";
-    status["parameters"] = json!([query("node", what, json!({"type": "string"}))]);
+    let of_tenant = "A tenant, instead of all. With `node`, there are none.";
+    let text = || json!({"type": "string"});
+    status["parameters"] = json!([query("node", what, text()), query("tenant", of_tenant, text())]);
     status
 }
 

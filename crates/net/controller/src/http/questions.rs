@@ -34,7 +34,7 @@ pub(super) async fn status(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mut query = Query::of(query.as_deref());
-    let request = pb::StatusRequest { nodes: query.all("node") };
+    let request = pb::StatusRequest { nodes: query.all("node"), tenant: query.one("tenant")? };
     query.finish()?;
     let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
     let (status, held) = message(api.status(call(caller, request)).await?);

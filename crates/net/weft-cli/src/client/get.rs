@@ -196,6 +196,7 @@ impl Get {
     fn status(&self) -> Status {
         let Get { id: node, drops, address, .. } = self;
         Status {
+            tenant: None,
             node: node.clone(),
             check: false,
             drops: *drops,

@@ -210,7 +210,7 @@ pub(super) fn document((object, state): &Seen, counts: &FlowCounts) -> Result<St
 }
 
 /// The failure of an answer that is no object.
-pub(super) fn unreadable(error: impl std::fmt::Display) -> Failure {
+pub(crate) fn unreadable(error: impl std::fmt::Display) -> Failure {
     Failure::outside("the controller returned an object that is not valid JSON", error)
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Switch {
     pub(super) sync_flow_mods: Option<usize>,
     /// The number of flows, groups and ports that the switch currently refuses.
     pub(super) refused: usize,
+    /// The transactions of which it has refused something, as [`SwitchStatus`](super::SwitchStatus) has them.
+    pub(super) refused_txns: Arc<BTreeSet<u64>>,
     /// The number of flows and groups changed by others, and of rows of the database changed without a notification, and the last change with its time.
     pub(super) foreign_changes: usize,
     pub(super) last_foreign_change: String,
@@ -59,6 +61,9 @@ pub(super) struct Backlog {
 
 /// The most problems of a switch that one line of the log or of the status lists.
 const PROBLEMS_SHOWN: usize = 3;
+
+/// The most transactions of a switch whose refusal is remembered, so that one that refuses everything takes no more and more memory.
+const REFUSED_KEPT: usize = 1000;
 
 /// The faults of a switch, each until it is resolved.
 #[derive(Default)]
@@ -107,6 +112,7 @@ impl Switch {
             confirmed_txn: None,
             sync_flow_mods: None,
             refused: 0,
+            refused_txns: Arc::default(),
             foreign_changes: 0,
             last_foreign_change: String::new(),
             driver_restarts: 0,
@@ -151,6 +157,15 @@ impl Switch {
             }
         }
         self.pending.remove(&txn).is_some()
+    }
+
+    /// Records that it has refused a part of a transaction.
+    pub(super) fn has_refused(&mut self, txn: u64) {
+        let refused = Arc::make_mut(&mut self.refused_txns);
+        refused.insert(txn);
+        if refused.len() > REFUSED_KEPT {
+            refused.pop_first();
+        }
     }
 
     /// Records that others changed flows or groups. The driver logs it.

@@ -10,6 +10,7 @@ use switch_model::{Channel, Event as SwitchEvent, InterfaceId, Report, Vif};
 mod on_terms;
 mod published;
 mod revisions;
+mod standing;
 mod world;
 
 use super::*;

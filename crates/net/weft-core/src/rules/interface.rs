@@ -16,16 +16,16 @@ use switch_model::{SwitchTable, Tables, ZONE_TABLE};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// What is declared; none if something is missing.
-    subject: Option<Subject>,
-    place: Option<Place>,
+    pub(super) subject: Option<Subject>,
+    pub(super) place: Option<Place>,
     /// The difference.
-    text: String,
-    remedy: String,
+    pub(super) text: String,
+    pub(super) remedy: String,
 }
 
 /// The name of a declaration: a table, one of its columns, or a constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Subject {
+pub(super) struct Subject {
     table: Option<&'static str>,
     name: String,
 }

@@ -7,7 +7,7 @@ use objects::{Object, ObjectKey};
 
 use super::history::Version;
 use super::seen::{Seen, SeenStatus, Stray, shared};
-use super::standing::{self, Members, Standing, Tally, TallyChange};
+use super::standing::{self, Around, Change, Members, Standing, Tally, TallyChange, Txns};
 use super::{Parts, Unpublished, own, switch};
 use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges};
 use crate::fleet::{Fleet, SwitchStatus};
@@ -23,8 +23,19 @@ pub(super) struct Draft {
     strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
     problems: Vec<ProblemChanges>,
     objects: Vec<(ObjectKey, Option<Arc<Seen>>)>,
-    tallies: BTreeMap<ObjectKey, TallyChange>,
+    tallies: Tallies,
+    /// The changes of what applies to objects: those that hosts have yet to confirm, and those that are settled.
+    changes: BTreeMap<ObjectKey, Option<Change>>,
 }
+
+/// Objects that change; `None` is one that goes.
+type Changed = BTreeMap<ObjectKey, Option<Arc<Seen>>>;
+/// How the members of objects change.
+type Tallies = BTreeMap<ObjectKey, TallyChange>;
+
+/// The most waves of objects that change because others do. There are five if no package declares needs in a circle: ports, switches, ports of
+/// routers, routers, tenants.
+const WAVES_MAX: usize = 16;
 
 impl Draft {
     /// The publication of what has changed. A controller that starts publishes all there is, whatever was there.
@@ -37,24 +48,25 @@ impl Draft {
             (node, status)
         };
         let switches: Vec<_> = nodes.into_iter().map(status).collect();
-        let view = View {
+        let last = core.last_txn();
+        let mut view = View {
             parts,
             core,
+            // A controller that starts has no transaction yet.
+            txns: Txns { first: if begins.is_some() { last } else { last.min(parts.last_txn + 1) }, last },
             switches: switches.iter().map(|(node, status)| (node.as_str(), status.as_deref())).collect(),
             strays: changed_strays(parts, &switches),
             problems: changed_problems(parts, &problems),
+            changes: BTreeMap::new(),
         };
         let mut touched: BTreeSet<ObjectKey> = objects.into_iter().collect();
+        let mut concerned = if begins.is_some() { BTreeMap::new() } else { view.concerned(&touched) };
         touched.extend(owners(states, core.rules()));
-        touched.extend(view.strays.keys().chain(view.problems.keys()).cloned());
+        touched.extend(view.strays.keys().chain(view.problems.keys()).chain(concerned.keys()).cloned());
         touched.extend(view.moved());
-        let unchanged = BTreeMap::new();
-        let changes = touched.into_iter().filter_map(|key| view.change(key, &unchanged));
-        let mut objects: BTreeMap<ObjectKey, Option<Arc<Seen>>> = changes.collect();
-        let tallies = view.tallies(&objects);
-        // The objects whose members change are known once these are.
-        objects.extend(tallies.keys().filter_map(|key| view.change(key.clone(), &tallies)));
-        let (strays, objects) = (view.strays, objects.into_iter().collect());
+        view.changes = view.open_changes(&touched, &mut concerned);
+        let (objects, tallies) = view.waves(touched);
+        let (strays, changes, objects) = (view.strays, view.changes, objects.into_iter().collect());
         let kinds = || core.objects().kinds().iter().map(|kind| kind.shared_name().clone()).collect();
         let begins = begins.map(|revision| (revision, kinds()));
         Draft {
@@ -66,12 +78,13 @@ impl Draft {
             problems,
             objects,
             tallies,
+            changes,
         }
     }
 
     /// Makes it what readers see. Returns what the history drops for it.
     pub(super) fn take_effect(self, parts: &mut Parts) -> Vec<Arc<Version>> {
-        let Draft { begins, last_txn, own, switches, strays, problems, objects, tallies } = self;
+        let Draft { begins, last_txn, own, switches, strays, problems, objects, tallies, changes } = self;
         if begins.is_some() {
             *parts = Parts::default();
         }
@@ -107,6 +120,12 @@ impl Draft {
                 parts.tallies.remove(&key);
             }
         }
+        for (key, change) in changes {
+            match change {
+                Some(change) => drop(parts.changes.insert(key, change)),
+                None => drop(parts.changes.remove(&key)),
+            }
+        }
         match begins {
             Some((revision, kinds)) => {
                 parts.history.begin(kinds.into_iter(), revision);
@@ -122,30 +141,36 @@ impl Draft {
 struct View<'a> {
     parts: &'a Parts,
     core: &'a Core,
+    /// The transactions since the last publication.
+    txns: Txns,
     /// The switches that may have another status.
     switches: BTreeMap<&'a str, Option<&'a SwitchStatus>>,
     /// The strays of the objects whose strays change.
     strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
     /// Likewise.
     problems: BTreeMap<ObjectKey, BTreeSet<Arc<Problem>>>,
+    /// As the draft has them.
+    changes: BTreeMap<ObjectKey, Option<Change>>,
 }
 
 impl View<'_> {
     /// What an object is from now on, if that differs from what readers see.
-    fn change(
-        &self,
-        key: ObjectKey,
-        tallies: &BTreeMap<ObjectKey, TallyChange>,
-    ) -> Option<(ObjectKey, Option<Arc<Seen>>)> {
+    fn change(&self, key: ObjectKey, tallies: &Tallies) -> Option<(ObjectKey, Option<Arc<Seen>>)> {
         let before = self.parts.history.get(&key.kind, &key.id);
         let Some(object) = self.core.objects().get(&key) else { return before.map(|_| (key, None)) };
-        let mut after = self.seen(&key, object, before.map(|before| &before.status));
+        let mut after = self.seen(&key, object, before.map(|before| &before.status), tallies);
         after.status.members = self.members(&key, tallies.get(&key), before);
         let is_same = before.is_some_and(|before| before.is(&after));
         (!is_same).then(|| (key, Some(Arc::new(after))))
     }
 
-    fn seen(&self, key: &ObjectKey, object: &Arc<Object>, before: Option<&SeenStatus>) -> Seen {
+    fn seen(
+        &self,
+        key: &ObjectKey,
+        object: &Arc<Object>,
+        before: Option<&SeenStatus>,
+        tallies: &Tallies,
+    ) -> Seen {
         let rules = self.core.rules();
         let rows = rows_of(self.core.object_status(), key, rules);
         let is_unattached = rows.iter().any(|(table, _)| rules.states[*table].unattached.is_some());
@@ -160,18 +185,18 @@ impl View<'_> {
             (None, Some(before)) => before.problems.clone(),
             (None, None) => shared(self.parts.problems.of(&key.kind, &key.id).cloned().collect(), None),
         };
-        let standing = Standing::of(
-            object,
-            &rows,
+        let change = self.changes.get(key).map_or_else(|| self.parts.changes.get(key), Option::as_ref);
+        let around = Around {
             rules,
-            before.and_then(|before| before.standing.as_ref()),
-            self.core.last_txn(),
-            |node| self.switch(node),
-        );
+            txns: self.txns,
+            change,
+            switch: &|node| self.switch(node),
+            has_member_up: &|key| self.up(key, tallies) > 0,
+        };
+        let was = before.and_then(|before| before.standing.as_ref());
+        let standing = Standing::of(object, &rows, was, &around);
         // Equal reasons are kept once.
-        let same = before
-            .and_then(|before| before.standing.as_ref())
-            .filter(|same| Some(*same) == standing.as_ref());
+        let same = was.filter(|same| Some(*same) == standing.as_ref());
         let standing = same.cloned().or(standing);
         Seen::new(
             object.clone(),
@@ -196,30 +221,109 @@ impl View<'_> {
         touched.cloned().collect()
     }
 
-    /// How the members of objects change with these objects.
-    fn tallies(&self, objects: &BTreeMap<ObjectKey, Option<Arc<Seen>>>) -> BTreeMap<ObjectKey, TallyChange> {
-        let rules = self.core.rules();
-        let membership = |seen: &Arc<Seen>| {
-            let standing = seen.status.standing.as_ref();
-            (standing.is_some_and(Standing::is_up), standing::owners(seen.object(), standing, rules))
+    /// The objects to which a change of these objects applies, each with that change.
+    fn concerned(&self, touched: &BTreeSet<ObjectKey>) -> BTreeMap<ObjectKey, Change> {
+        let (objects, rules) = (self.core.objects(), self.core.rules());
+        let of = |key: &ObjectKey| {
+            let before = self.parts.history.get(&key.kind, &key.id).map(|seen| &**seen.object());
+            let after = objects.get(key).map(|object| &**object);
+            let concerned = rules.relations.concerned(before, after, objects, rules);
+            let change = Change { by: self.txns, of: key.clone() };
+            concerned.into_iter().map(move |key| (key, change.clone()))
         };
-        let mut tallies: BTreeMap<ObjectKey, TallyChange> = BTreeMap::new();
-        for (key, after) in objects {
-            let before = self.parts.history.get(&key.kind, &key.id).map(membership);
-            let after = after.as_ref().map(membership);
-            if before == after {
-                continue;
+        touched.iter().flat_map(of).collect()
+    }
+
+    /// The changes of what applies to objects, new ones and those that some of these objects wait for, as they are from now on.
+    fn open_changes(
+        &self,
+        touched: &BTreeSet<ObjectKey>,
+        new: &mut BTreeMap<ObjectKey, Change>,
+    ) -> BTreeMap<ObjectKey, Option<Change>> {
+        let rules = self.core.rules();
+        let change = |key: &ObjectKey| {
+            let change = new.remove(key).or_else(|| self.parts.changes.get(key).cloned())?;
+            let host = standing::host_of(&rows_of(self.core.object_status(), key, rules), rules);
+            let switch = host.and_then(|host| self.switch(&host));
+            Some((
+                key.clone(),
+                Some(change).filter(|change| switch.is_some_and(|switch| change.is_open(switch))),
+            ))
+        };
+        touched.iter().filter_map(change).collect()
+    }
+
+    /// What these objects are from now on, and those that depend on them, as far as it differs; and how their members change.
+    fn waves(&self, touched: BTreeSet<ObjectKey>) -> (Changed, Tallies) {
+        let (mut objects, mut tallies, mut wave) = (Changed::new(), Tallies::new(), touched);
+        for _ in 0..WAVES_MAX {
+            for key in &wave {
+                // One that an earlier wave changed may be again as it was.
+                objects.remove(key);
+                objects.extend(self.change(key.clone(), &tallies));
             }
-            let (was_up, left) = before.unwrap_or_default();
-            for owner in left {
-                tallies.entry(owner).or_default().leaves(key.clone(), was_up);
-            }
-            let (is_up, entered) = after.unwrap_or_default();
-            for owner in entered {
-                tallies.entry(owner).or_default().comes(key.clone(), is_up);
+            wave = self.tally(&wave, &objects, &mut tallies);
+            if wave.is_empty() {
+                break;
             }
         }
-        tallies
+        (objects, tallies)
+    }
+
+    /// Adds up how members change with the objects of a wave. Returns the objects that depend on that.
+    fn tally(
+        &self,
+        wave: &BTreeSet<ObjectKey>,
+        objects: &Changed,
+        tallies: &mut Tallies,
+    ) -> BTreeSet<ObjectKey> {
+        let rules = self.core.rules();
+        let membership = |seen: &Arc<Seen>| {
+            let owners = standing::owners(seen.object(), seen.status.standing.as_ref(), rules);
+            (standing::is_up(seen), owners)
+        };
+        let mut concerned = BTreeSet::new();
+        for key in wave {
+            let before = self.parts.history.get(&key.kind, &key.id);
+            let after = objects.get(key).map_or(before, Option::as_ref);
+            let (before, after) = (before.map(membership), after.map(membership));
+            let (was_up, left) = before.clone().unwrap_or_default();
+            let is_counted = |owner| tallies.get(owner).is_some_and(|tally: &TallyChange| tally.is_of(key));
+            if before == after && !left.iter().any(is_counted) {
+                continue;
+            }
+            let (is_up, entered) = after.unwrap_or_default();
+            for owner in &left {
+                tallies.entry(owner.clone()).or_default().leaves(key.clone(), was_up);
+            }
+            for owner in &entered {
+                tallies.entry(owner.clone()).or_default().comes(key.clone(), is_up);
+            }
+            concerned.extend(left.into_iter().chain(entered));
+        }
+        let needy = concerned.iter().flat_map(|owner| self.needy(owner, tallies)).collect::<Vec<_>>();
+        concerned.extend(needy);
+        concerned
+    }
+
+    /// The objects that need an object, if it has a member that is up and had none, or has none any more.
+    fn needy(&self, key: &ObjectKey, tallies: &Tallies) -> Vec<ObjectKey> {
+        if (self.up(key, &Tallies::new()) > 0) == (self.up(key, tallies) > 0) {
+            return Vec::new();
+        }
+        let (objects, relations) = (self.core.objects(), &self.core.rules().relations);
+        let needs = |other: &ObjectKey| {
+            let other = objects.get(other).filter(|_| relations.has_needs(&other.kind));
+            other.is_some_and(|other| relations.needs(other).contains(key))
+        };
+        objects.referrers(key).filter(needs).collect()
+    }
+
+    /// The number of members of an object that are up, after these changes.
+    fn up(&self, key: &ObjectKey, tallies: &Tallies) -> usize {
+        let nothing = Tally::default();
+        let (_, up) = self.parts.tallies.get(key).unwrap_or(&nothing).counts(tallies.get(key));
+        up
     }
 
     /// The members of an object after a change of them.

@@ -33,14 +33,22 @@ pub(super) struct SeenStatus {
     pub(super) problems: Arc<[Arc<Problem>]>,
     /// The interfaces that no object has and that may be meant for it; only if the rules say that it has none.
     pub(super) strays: Arc<[Stray]>,
-    /// Whether it is up, if it has a place.
+    /// Whether it is up, if it has a place or needs.
     pub(super) standing: Option<Standing>,
-    /// The objects with a place that are of it.
+    /// The objects that are of it.
     pub(super) members: Option<Arc<Members>>,
 }
 
 /// An interface with an id that no object has: its host and its id.
 pub(super) type Stray = (String, String);
+
+impl SeenStatus {
+    /// Whether it is up: by itself, or else as the sum of its members.
+    pub(super) fn is_up(&self) -> Option<bool> {
+        let of_members = || self.members.as_ref().map(|members| members.are_up());
+        self.standing.as_ref().map(Standing::is_up).or_else(of_members)
+    }
+}
 
 impl Seen {
     pub(super) fn new(object: Arc<Object>, status: SeenStatus, rules: Arc<Rules>) -> Self {
@@ -71,8 +79,10 @@ impl Seen {
                 why.push_str(&format!("; {host} has one with `{}`, which no object has", shown(stray)));
             }
         }
+        if let Some(is_up) = self.status.is_up() {
+            state.insert("up".to_owned(), is_up.into());
+        }
         if let Some(standing) = &self.status.standing {
-            state.insert("up".to_owned(), standing.is_up().into());
             let mut why: Vec<Json> = standing.why.iter().map(|why| why.as_str().into()).collect();
             if let (Some(said), Some(first)) = (state.get(UNATTACHED), why.first_mut()) {
                 first.clone_from(said);

@@ -1,8 +1,12 @@
-//! Whether objects are up: an object with a place is, once its host has confirmed it there, and an object that such objects are of adds them up.
+//! Whether objects are up: an object with a place is, once its host has confirmed it there and what has changed since of what applies to it;
+//! an object that needs others is, while members of those are; and an object that such objects are of adds them up.
 //!
 //! Rules say where an object is by a column `node` in a table of state, and why it is nowhere by a column `unattached` or `waits_for`. The
-//! rest is what the fleet knows of the host. An object with a place is a *member* of its host and of each object that it must refer to:
-//! a port is one of its switch.
+//! rest is what the fleet knows of the host. Facts say what [applies](Relations::concerned) to objects with places, and what
+//! objects [need](Relations::needs). An object with a standing is a *member* of its host and of each object that it must refer
+//! to: a port is one of its switch. Any object is a member of its tenant.
+//!
+//! [`Relations::concerned`]: crate::rules::Relations::concerned
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,24 +15,73 @@ use std::time::SystemTime;
 use nlog_data::{Row, Value};
 use objects::{Object, ObjectKey};
 
+use super::seen::Seen;
 use crate::fleet::SwitchStatus;
 use crate::record::to_the_second;
-use crate::rules::Rules;
+use crate::rules::{Rules, StateTable};
 
 /// The most members that an object names which are not up.
 const NAMED: usize = 3;
 
-/// Whether an object with a place is up.
+/// The field by which objects say whose they are, and the kind that stands for such an owner, declared or not.
+pub(super) const TENANT: &str = "tenant";
+
+/// Whether an object with a place, or with needs, is up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Standing {
     /// The host that it is on.
     pub(super) node: Option<Arc<str>>,
-    /// The transaction that put it there, of this start of the controller; 0 for an earlier one.
-    pub(super) since: u64,
+    /// What put it there, in this start of the controller.
+    since: Txns,
     /// Why it is not up; nothing if it is.
     pub(super) why: Arc<[String]>,
-    /// Whether it waits for the host to confirm the transaction.
-    waits: bool,
+    /// The transaction that it waits for the host to confirm.
+    waits_for: Option<u64>,
+}
+
+/// The transactions of one publication. One of them did what is told of; which one is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Txns {
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+/// A change of what applies to an object that its host may not have confirmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) by: Txns,
+    /// What has changed, such as an ACL.
+    pub(super) of: ObjectKey,
+}
+
+/// What the standing of an object depends on, besides itself.
+pub(super) struct Around<'a> {
+    pub(super) rules: &'a Rules,
+    /// What is published with it.
+    pub(super) txns: Txns,
+    pub(super) change: Option<&'a Change>,
+    /// The status of a switch.
+    pub(super) switch: &'a dyn Fn(&str) -> Option<&'a SwitchStatus>,
+    /// Whether a member of an object is up.
+    pub(super) has_member_up: &'a dyn Fn(&ObjectKey) -> bool,
+}
+
+impl Txns {
+    /// The first of them of which a switch has refused a part.
+    fn refused_by(self, switch: &SwitchStatus) -> Option<u64> {
+        switch.refused_txns.range(self.first..=self.last).next().copied()
+    }
+
+    fn are_unconfirmed_by(self, switch: &SwitchStatus) -> bool {
+        switch.unconfirmed_from.is_some_and(|first| first <= self.last)
+    }
+}
+
+impl Change {
+    /// Whether a host has yet to confirm it, or has refused a part of it.
+    pub(super) fn is_open(&self, switch: &SwitchStatus) -> bool {
+        self.by.are_unconfirmed_by(switch) || self.by.refused_by(switch).is_some()
+    }
 }
 
 impl Standing {
@@ -36,84 +89,136 @@ impl Standing {
         self.why.is_empty()
     }
 
-    /// That of an object with these rows in the tables of state, if its kind has places. `before` is what it was; `txn` is the last
-    /// transaction.
-    pub(super) fn of<'a>(
+    /// That of an object with these rows in the tables of state, if its kind has places or needs. `before` is what it was.
+    pub(super) fn of(
         object: &Object,
         rows: &[(usize, Row)],
-        rules: &Rules,
         before: Option<&Standing>,
-        txn: u64,
-        switch: impl FnOnce(&str) -> Option<&'a SwitchStatus>,
+        around: &Around,
     ) -> Option<Standing> {
-        if !rules.has_place(object.kind().name()) {
-            return None;
-        }
-        let text = |column: fn(&crate::rules::StateTable) -> Option<usize>| {
-            let found = rows.iter().filter_map(move |(at, row)| row.get(column(&rules.states[*at])?));
-            found.filter_map(|value| match value {
-                Value::String(text) => Some(text.clone()),
-                _ => None,
-            })
+        let (kind, rules) = (object.kind().name(), around.rules);
+        let nowhere = |why: Vec<String>| Standing {
+            node: None,
+            since: Txns::default(),
+            why: why.into(),
+            waits_for: None,
         };
-        let Some(node) = text(|state| state.place).next() else {
-            let mut why: Vec<String> = text(|state| state.waits).map(|text| text.to_string()).collect();
+        let reasons =
+            || texts(rows, rules, |state| state.waits).map(|text| text.to_string()).collect::<Vec<_>>();
+        if !rules.has_place(kind) {
+            let lacks =
+                |key: &ObjectKey| (!(around.has_member_up)(key)).then(|| format!("no member of {key} is up"));
+            let why = || match reasons() {
+                none if none.is_empty() => rules.relations.needs(object).iter().filter_map(lacks).collect(),
+                reasons => reasons,
+            };
+            return rules.relations.has_needs(kind).then(|| nowhere(why()));
+        }
+        let Some(node) = host_of(rows, rules) else {
+            let mut why = reasons();
             if why.is_empty() {
                 why.push("no host has it".to_owned());
             }
-            return Some(Standing { node: None, since: 0, why: why.into(), waits: false });
+            return Some(nowhere(why));
         };
         let stays = before.filter(|before| before.node.as_ref() == Some(&node));
-        let since = stays.map_or(txn, |before| before.since);
-        let (why, waits) = why_not(&node, since, switch(&node));
-        Some(Standing { node: Some(node), since, why: why.into_iter().collect(), waits })
+        let since = stays.map_or(around.txns, |before| before.since);
+        let switch = (around.switch)(&node);
+        let why = why_not(&node, switch, since, "").or_else(|| {
+            let Change { by, of } = around.change?;
+            why_not(&node, switch, *by, &format!(", which changes {of}"))
+        });
+        let (why, waits_for) = why.map_or((None, None), |(why, waits_for)| (Some(why), waits_for));
+        Some(Standing { node: Some(node), since, why: why.into_iter().collect(), waits_for })
     }
 }
 
-/// Why an object is not up that a transaction has put on a host, and whether a confirmation changes that.
-fn why_not(node: &str, since: u64, switch: Option<&SwitchStatus>) -> (Option<String>, bool) {
-    match switch {
-        None => (Some(format!("{node} has no switch that is managed")), false),
-        Some(SwitchStatus { connected: false, not_connected_since, .. }) => {
-            let since = not_connected_since.map(|since| format!(" since {}", to_the_second(since)));
-            (Some(format!("{node} is not connected{}", since.unwrap_or_default())), false)
-        }
-        Some(SwitchStatus { reconciled: false, .. }) => {
-            (Some(format!("{node} has connected and is not in sync yet")), false)
-        }
-        Some(SwitchStatus { unconfirmed_from: Some(first), .. }) if *first <= since => {
-            (Some(format!("{node} has not confirmed transaction {since} yet")), true)
-        }
-        Some(_) => (None, false),
+/// The texts of an object in a column of the tables of state.
+fn texts<'a>(
+    rows: &'a [(usize, Row)],
+    rules: &'a Rules,
+    column: fn(&StateTable) -> Option<usize>,
+) -> impl Iterator<Item = &'a Arc<str>> {
+    let found = rows.iter().filter_map(move |(at, row)| row.get(column(&rules.states[*at])?));
+    found.filter_map(|value| match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    })
+}
+
+/// The host that an object with these rows in the tables of state is on.
+pub(super) fn host_of(rows: &[(usize, Row)], rules: &Rules) -> Option<Arc<str>> {
+    texts(rows, rules, |state| state.place).next().cloned()
+}
+
+/// Why transactions are not in force on a host for an object, and the one whose confirmation changes that. `what` says what they do.
+fn why_not(
+    node: &str,
+    switch: Option<&SwitchStatus>,
+    txns: Txns,
+    what: &str,
+) -> Option<(String, Option<u64>)> {
+    let Some(switch) = switch else { return Some((format!("{node} has no switch that is managed"), None)) };
+    if !switch.connected {
+        let since = switch.not_connected_since.map(|since| format!(" since {}", to_the_second(since)));
+        return Some((format!("{node} is not connected{}", since.unwrap_or_default()), None));
     }
+    if !switch.reconciled {
+        return Some((format!("{node} has connected and is not in sync yet"), None));
+    }
+    if let Some(txn) = txns.refused_by(switch) {
+        return Some((format!("{node} has refused a part of transaction {txn}{what}"), None));
+    }
+    let Txns { last: txn, .. } = txns;
+    let unconfirmed = || (format!("{node} has not confirmed transaction {txn} yet{what}"), Some(txn));
+    txns.are_unconfirmed_by(switch).then(unconfirmed)
 }
 
 /// What a host is for the objects on it, besides what it has confirmed.
-fn liveness(switch: Option<&SwitchStatus>) -> Option<(bool, bool, Option<SystemTime>)> {
-    switch.map(|switch| (switch.connected, switch.reconciled, switch.not_connected_since))
+fn liveness(switch: Option<&SwitchStatus>) -> Option<(bool, bool, Option<SystemTime>, &BTreeSet<u64>)> {
+    switch.map(|switch| {
+        (switch.connected, switch.reconciled, switch.not_connected_since, &*switch.refused_txns)
+    })
 }
 
-/// The objects that an object with a place is a member of: its host, and what it must refer to.
+/// The objects that an object is a member of: its host, what it must refer to, unless it needs that, and its tenant.
 pub(super) fn owners(object: &Object, standing: Option<&Standing>, rules: &Rules) -> Vec<ObjectKey> {
-    let Some(standing) = standing else { return Vec::new() };
-    let host = standing.node.as_ref().zip(rules.host_kind());
-    let mut owners: Vec<ObjectKey> =
-        host.map(|(node, kind)| ObjectKey::new(kind, node.clone())).into_iter().collect();
-    for (field, value) in object.kind().declared().fields.iter().zip(object.row().iter().skip(1)) {
-        if let (None, Some([kind]), Value::String(id)) = (&field.default, field.ty.kinds(), value) {
-            owners.push(ObjectKey::new(kind.as_str(), id.clone()));
+    let mut owners = Vec::new();
+    if let Some(standing) = standing {
+        let host = standing.node.as_ref().zip(rules.host_kind());
+        owners.extend(host.map(|(node, kind)| ObjectKey::new(kind, node.clone())));
+        for (field, value) in object.kind().declared().fields.iter().zip(object.values()) {
+            if let (None, Some([kind]), Value::String(id)) = (&field.default, field.ty.kinds(), value) {
+                owners.push(ObjectKey::new(kind.as_str(), id.clone()));
+            }
+        }
+        // Otherwise, either would be up because the other is.
+        let needs = rules.relations.needs(object);
+        owners.retain(|owner| !needs.contains(owner));
+    }
+    if let Some(Value::String(tenant)) = object.value(TENANT) {
+        let tenant = ObjectKey::new(TENANT, tenant.clone());
+        if !owners.contains(&tenant) {
+            owners.push(tenant);
         }
     }
     owners
 }
 
+/// Whether an object counts as up where it is a member. One without a standing and without members lacks nothing.
+pub(super) fn is_up(seen: &Seen) -> bool {
+    seen.status.is_up().unwrap_or(true)
+}
+
 /// The members of an object, for those who look at it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Members {
-    pub(super) all: usize,
-    pub(super) up: usize,
-    /// The first of those that are not up.
-    pub(super) not_up: Vec<ObjectKey>,
+pub struct Members {
+    /// Their number.
+    pub all: usize,
+    /// The number of those that are up.
+    pub up: usize,
+    /// The first few of those that are not up.
+    pub not_up: Vec<ObjectKey>,
 }
 
 /// The members of an object.
@@ -132,7 +237,19 @@ pub(super) struct TallyChange {
     new: BTreeMap<ObjectKey, bool>,
 }
 
+impl Members {
+    /// Whether all are up.
+    pub fn are_up(&self) -> bool {
+        self.up == self.all
+    }
+}
+
 impl TallyChange {
+    /// Whether it says something of this member.
+    pub(super) fn is_of(&self, member: &ObjectKey) -> bool {
+        self.gone.contains_key(member) || self.new.contains_key(member)
+    }
+
     pub(super) fn leaves(&mut self, member: ObjectKey, was_up: bool) {
         self.gone.insert(member, was_up);
     }
@@ -143,24 +260,32 @@ impl TallyChange {
 }
 
 impl Tally {
-    /// The members after a change. Does not look at all of them.
-    pub(super) fn members(&self, change: Option<&TallyChange>) -> Members {
+    /// The number of members, and of those that are up, after a change. Does not look at all of them.
+    pub(super) fn counts(&self, change: Option<&TallyChange>) -> (usize, usize) {
         let nothing = TallyChange::default();
         let change = change.unwrap_or(&nothing);
         let all = (self.all + change.new.len()).saturating_sub(change.gone.len());
         let count = |of: &BTreeMap<ObjectKey, bool>| of.values().filter(|up| !**up).count();
         let down = (self.down.len() + count(&change.new)).saturating_sub(count(&change.gone));
+        (all, all.saturating_sub(down))
+    }
+
+    /// The members after a change. Does not look at all of them.
+    pub(super) fn members(&self, change: Option<&TallyChange>) -> Members {
+        let (all, up) = self.counts(change);
+        let nothing = TallyChange::default();
+        let change = change.unwrap_or(&nothing);
         let stay = self.down.iter().filter(|key| !change.gone.contains_key(*key)).take(NAMED);
         let come = change.new.iter().filter(|(_, up)| !**up).map(|(key, _)| key);
         let mut not_up: Vec<ObjectKey> = stay.chain(come).cloned().collect();
         not_up.sort_unstable();
         not_up.truncate(NAMED);
-        Members { all, up: all.saturating_sub(down), not_up }
+        Members { all, up, not_up }
     }
 
     /// Applies a change. Whether members are left.
     pub(super) fn apply(&mut self, change: TallyChange) -> bool {
-        self.all = self.members(Some(&change)).all;
+        (self.all, _) = self.counts(Some(&change));
         for key in change.gone.keys() {
             self.down.remove(key);
         }
@@ -190,9 +315,9 @@ impl Places {
             if !self.on.contains_key(node) {
                 self.newest.remove(node);
             }
-            if standing.waits {
+            if let Some(txn) = standing.waits_for {
                 take(&mut self.waiting, node, |waiting| {
-                    take(waiting, &standing.since, |keys| {
+                    take(waiting, &txn, |keys| {
                         keys.remove(key);
                         keys.is_empty()
                     });
@@ -203,10 +328,10 @@ impl Places {
         if let Some((node, standing)) = after.and_then(|after| Some((after.node.as_ref()?, after))) {
             self.on.entry(node.clone()).or_default().insert(key.clone());
             let newest = self.newest.entry(node.clone()).or_default();
-            *newest = standing.since.max(*newest);
-            if standing.waits {
+            *newest = standing.since.last.max(*newest);
+            if let Some(txn) = standing.waits_for {
                 let waiting = self.waiting.entry(node.clone()).or_default();
-                waiting.entry(standing.since).or_default().insert(key.clone());
+                waiting.entry(txn).or_default().insert(key.clone());
             }
         }
     }

@@ -4,7 +4,6 @@ use objects::ObjectKey;
 use serde_json::json;
 
 use super::*;
-use crate::fleet::News;
 use crate::status::{Cursor, Page, RevisionError, Seen, Version};
 
 /// A client that follows all objects.
@@ -67,7 +66,7 @@ impl Watcher {
 }
 
 /// The versions since a revision.
-fn since(world: &World, revision: u64) -> Vec<Arc<Version>> {
+pub(super) fn since(world: &World, revision: u64) -> Vec<Arc<Version>> {
     let cursor = world.published.cursor(revision).unwrap();
     world.published.versions_after(&cursor, None, usize::MAX).unwrap().versions
 }
@@ -173,92 +172,4 @@ fn a_revision_of_before_a_restart_is_too_old() {
     let page = world.published.page("switch_port", None, 9, Some(before), &|_| true);
     assert_eq!(page.unwrap_err(), too_old);
     assert!(since(&world, start).is_empty(), "a start changes no object");
-}
-
-/// A host connects, with these ports. Its driver has compared nothing yet.
-fn connect(world: &mut World, host: &str, ports: &[&str]) {
-    for channel in [Channel::Ovsdb, Channel::OpenFlow] {
-        world.event(host, SwitchEvent::Connected { channel });
-    }
-    let mut report = Report::default();
-    for (number, port) in ports.iter().enumerate() {
-        let interface = InterfaceId(number as u128);
-        let vif = Vif { ofport: 7 + number as u16, mac: String::new(), interface };
-        report.vifs.insert((*port).to_owned(), vif);
-        report.interfaces.insert(((*port).to_owned(), interface));
-    }
-    world.event(host, SwitchEvent::Report(report));
-}
-
-fn confirm(world: &mut World, host: &str) {
-    let txn = world.machine().core.last_txn();
-    let at = world.now.instant;
-    world.event(host, SwitchEvent::Confirmed { txn, at });
-}
-
-fn shown(world: &World, kind: &str, id: &str) -> serde_json::Value {
-    world.published.object(kind, id).unwrap().0.state().into()
-}
-
-#[test]
-fn a_port_is_up_once_its_host_has_confirmed_it_and_what_it_is_of_adds_up() {
-    let mut world = World::new(Patience::default());
-    let ports = "{kind: group, id: g}\n---\n{kind: placed_port, id: q1, group: g}\n---\n{kind: placed_port, id: q2, group: g}";
-    world.apply(ports).unwrap();
-    assert_eq!(shown(&world, "placed_port", "q1"), json!({"up": false, "why": ["no host has it"]}));
-    assert_eq!(
-        shown(&world, "group", "g"),
-        json!({"members": 2, "members_up": 0, "not_up": ["placed_port q1", "placed_port q2"]})
-    );
-    connect(&mut world, "hv1", &["q1"]);
-    let why = "hv1 has connected and is not in sync yet";
-    assert_eq!(shown(&world, "placed_port", "q1"), json!({"node": "hv1", "up": false, "why": [why]}));
-    world.event("hv1", SwitchEvent::Synced { flow_mods: 1, tunnels_changed: 0 });
-    let txn = world.machine().core.last_txn();
-    let why = format!("hv1 has not confirmed transaction {txn} yet");
-    assert_eq!(shown(&world, "placed_port", "q1"), json!({"node": "hv1", "up": false, "why": [why]}));
-    let revision = world.published.revision();
-    confirm(&mut world, "hv1");
-    assert_eq!(shown(&world, "placed_port", "q1"), json!({"node": "hv1", "up": true}));
-    let of_group = json!({"members": 2, "members_up": 1, "not_up": ["placed_port q2"]});
-    assert_eq!(shown(&world, "group", "g"), of_group);
-    assert_eq!(shown(&world, "transport_node", "hv1"), json!({"members": 1, "members_up": 1}));
-    // Watchers hear of all three.
-    let told: Vec<String> = since(&world, revision).iter().map(|version| version.key.to_string()).collect();
-    assert_eq!(told, ["group g", "placed_port q1", "transport_node hv1"]);
-
-    // A change of the port that leaves it where it is does not take it down, and nobody hears of a confirmation.
-    world.apply("{kind: placed_port, id: q1, labels: {a: b}, group: g}").unwrap();
-    assert_eq!(shown(&world, "placed_port", "q1"), json!({"node": "hv1", "up": true}));
-    let revision = world.published.revision();
-    confirm(&mut world, "hv1");
-    assert_eq!(since(&world, revision).len(), 0);
-
-    // The host is lost: the port with it, and its reason has the time.
-    world.event("hv1", SwitchEvent::Disconnected { channel: Channel::OpenFlow, why: "gone".to_owned() });
-    let lost = shown(&world, "placed_port", "q1");
-    let why = lost["why"][0].as_str().unwrap();
-    assert!(lost["up"] == false && why.starts_with("hv1 is not connected since 20"), "{lost}");
-    assert_eq!(shown(&world, "group", "g")["members_up"], 0);
-
-    // It comes and goes before anybody can see it: the reason has the new time.
-    world.now.wall += Duration::from_mins(1);
-    let driver = world.drivers["hv1"];
-    for event in [
-        SwitchEvent::Connected { channel: Channel::OpenFlow },
-        SwitchEvent::Disconnected { channel: Channel::OpenFlow, why: "gone".to_owned() },
-    ] {
-        let news = SwitchNews { node: "hv1".to_owned(), driver, what: News::Event(event) };
-        assert_eq!(world.step(Event::News(news)), []);
-    }
-    world.group(None);
-    assert_ne!(shown(&world, "placed_port", "q1"), lost);
-
-    // Members go with their objects.
-    world.request(Change::Delete(vec![ObjectKey::new("placed_port", "q1").into()])).unwrap();
-    assert_eq!(
-        shown(&world, "group", "g"),
-        json!({"members": 1, "members_up": 0, "not_up": ["placed_port q2"]})
-    );
-    assert_eq!(shown(&world, "transport_node", "hv1"), json!({}));
 }

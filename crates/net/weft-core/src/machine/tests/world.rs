@@ -25,6 +25,25 @@ object group { }
 object placed_port { id_space port; group: ref group; }
 state table place(placed_port: ref placed_port, node: string) key(placed_port);
 place(port, hv) :- vif(hv, port, _, _, _), placed_port(port, _);
+object hall { tenant: opt<string>; }
+object door { hall: ref hall; group: ref group; locked: bool = false; }
+state table door_locked(door: ref door, waits_for: string) key(door);
+door_locked(door, "the door is locked") :- door(id: door, locked: true, ..);
+table needs_up(kind: string, field: string) key(kind, field);
+needs_up("door", "group");
+object bundle { ports: list<ref placed_port> = []; }
+object filter { port: opt<ref placed_port>; group: opt<ref group>; bundle: opt<ref bundle>; number: int; }
+table applies_to(kind: string, field: string) key(kind, field);
+applies_to("filter", "port");
+applies_to("filter", "group");
+applies_to("filter", "bundle");
+applies_to("bundle", "ports");
+table filtered(port: string, number: int);
+filtered(port, number) :- filter(port: on, number: number, ..), value(on, port);
+filtered(port, number) :- filter(group: on, number: number, ..), value(on, group), placed_port(port, group);
+filtered(port, number) :-
+    filter(bundle: on, number: number, ..), value(on, bundle), bundle(bundle, ports), element(ports, port);
+of_flow(hv, 4, 1, match{metadata: number, in_port: ofport}, actions[]) :- vif(hv, port, ofport, _, _), filtered(port, number);
 of_flow(hv, 3, 1, match{metadata: ofport}, actions[output(ofport)]) :- vif(hv, port, ofport, _, _), placed_port(port, _);
 output table problem(kind: string, id: string, code: string, text: string);
 problem("switch_port", port, "high", "its number is above 90") :- switch_port(port, number), number > 90;
