@@ -22,11 +22,10 @@ use crate::recorded::{self, Head, Recorded};
 /// Arguments of `weft rules`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-        weft rules diff builtin my-rules                       what these rules would change in the running network\n  \
+        weft rules diff builtin my-rules                       in the running network\n  \
         weft rules diff builtin my-rules --snapshot net.weft   in a recorded one\n  \
         weft rules diff my-rules --max-changes 0               exit with 1 if anything would change\n\n\
-        A running controller takes other rules when it starts again: `rules` in its configuration. A restart changes the flows that\n\
-        `weft rules diff` names, and no others.")]
+        A controller takes other rules when it is restarted, by `rules` in its configuration.")]
 pub(crate) struct RulesCommand {
     #[command(subcommand)]
     task: Task,
@@ -34,16 +33,16 @@ pub(crate) struct RulesCommand {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Show what other rules would change in switches: flows by host, table and rule; and problems
+    /// Show what other rules would change: flows by host, table and rule, and problems
     Diff(RulesDiff),
 }
 
 #[derive(Args)]
 struct RulesDiff {
-    /// The other rules, as one program: files or folders; `builtin` is the built-in rules
+    /// The other rules, as one program; `builtin` is the built-in ones
     #[arg(required = true, value_name = "RULES")]
     rules: Vec<PathBuf>,
-    /// Compare in this snapshot, journal or state folder, instead of the running network
+    /// In this snapshot, journal or state folder; without, in a controller
     #[arg(long, value_name = "RECORDED")]
     snapshot: Option<PathBuf>,
     #[command(flatten)]

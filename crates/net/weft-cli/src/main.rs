@@ -117,7 +117,7 @@ enum Command {
     Rollback(client::Rollback),
     /// Take a snapshot of a controller as one file, show it, or restore it
     Snapshot(snapshot::SnapshotCommand),
-    /// Compute again what a controller has recorded: past states, changes, flows of a host, with other rules
+    /// Compute what a controller has recorded: past states, changes, flows, with other rules
     Replay(replay::Replay),
     /// Show what other rules would change in a running or a recorded network
     Rules(compare::RulesCommand),

@@ -23,15 +23,15 @@ use crate::recorded::{Head, Moment, Recorded};
 
 /// The end of `--help`.
 const EXAMPLE: &str = r#"Examples:
-  weft replay net.weft                                  all output rows at the end
+  weft replay net.weft                              all output rows at the end
   weft replay STATE --at 2026-11-20T09:00:00Z --host hv1   the flows of a host at that time
-  weft replay STATE --from 1000 --at 1010               the changes of ten transactions
-  weft replay net.weft --rules builtin my-rules         what other rules would have made of it
-  weft replay STATE --bisect 'flow("hv1", ..)'          the transaction that made a row appear or vanish
+  weft replay STATE --from 1000 --at 1010           the changes of ten transactions
+  weft replay net.weft --rules builtin my-rules     what other rules would have made of it
+  weft replay STATE --bisect 'acl(id: "a1", ..)'    the transaction that made a row (dis)appear
 
-RECORDED is a snapshot (`weft snapshot take`), a journal, or the state folder of a controller. The rules are those that
-a snapshot has; for a journal without them, the built-in ones. `weft explain`, `why-not` and `trace` take the same
-files: weft trace builtin -i net.weft web-1 …"#;
+RECORDED is a snapshot (`weft snapshot take`), a journal, or the state folder of a controller. The
+rules are those that a snapshot has; for a journal without them, the built-in ones. `weft explain`,
+`why-not` and `trace` take the same files: `weft trace builtin -i net.weft web-1`."#;
 
 /// Arguments of `weft replay`.
 #[derive(Args)]
@@ -40,16 +40,16 @@ pub(crate) struct Replay {
     /// A snapshot, a journal or a state folder
     #[arg(value_name = "RECORDED")]
     recorded: PathBuf,
-    /// The moment: after this transaction, or at this time (UTC) [default: the end]
+    /// After this transaction, or at this time (UTC) [default: the end]
     #[arg(long, value_name = "TXN|TIME")]
     at: Option<Moment>,
     /// Print what changed after this moment, a line for each transaction
     #[arg(long, value_name = "TXN|TIME", conflicts_with_all = ["host", "rules", "bisect"])]
     from: Option<Moment>,
-    /// Print the flows that this transport node should have, as `ovs-ofctl dump-flows` does
+    /// Print the flows that a transport node should have, as `ovs-ofctl` does
     #[arg(long, value_name = "HOST", conflicts_with_all = ["bisect", "tables"])]
     host: Option<String>,
-    /// Print what differs with these rules instead: files or folders; `builtin` is the built-in rules
+    /// Print what differs with these rules; `builtin` is the built-in ones
     #[arg(long, value_name = "RULES", num_args(1..), conflicts_with = "bisect")]
     rules: Vec<PathBuf>,
     /// Find the transaction that made rows like this one appear or vanish

@@ -25,8 +25,8 @@ use crate::replacement::Replacement;
         weft snapshot show net.weft                 its moment, rules, objects and rows\n  \
         weft replay net.weft --host hv1             the flows of a host in it\n  \
         weft snapshot restore net.weft STATE        a folder in which a controller can start\n\n\
-        A snapshot is one line of a journal, compressed by Zstandard (`zstdcat net.weft`). Commands that take transactions take it too: \n\
-        weft trace builtin -i net.weft web-1 …")]
+        A snapshot is one line of a journal, compressed by Zstandard (`zstdcat net.weft`). What takes\n\
+        transactions takes it too: `weft trace builtin -i net.weft web-1`.")]
 pub(crate) struct SnapshotCommand {
     #[command(subcommand)]
     task: Task,
@@ -34,7 +34,7 @@ pub(crate) struct SnapshotCommand {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write a file with the state of a controller: objects, reports of switches, numbers, and its rules
+    /// Write a file with the state of a controller: objects, reports, numbers, rules
     Take(Take),
     /// Say what is in such a file
     Show(Show),
@@ -46,7 +46,7 @@ enum Task {
 struct Take {
     /// The file to write
     file: PathBuf,
-    /// Take it of this state folder, journal or snapshot, instead of a running controller
+    /// Of this state folder, journal or snapshot; without, of a controller
     #[arg(long, value_name = "RECORDED")]
     of: Option<PathBuf>,
     #[command(flatten)]
@@ -68,7 +68,7 @@ struct Restore {
     /// A snapshot or a journal
     #[arg(value_name = "RECORDED")]
     file: PathBuf,
-    /// The folder, which is empty or does not exist: `state` in the configuration of the controller
+    /// The folder, which is empty or does not exist: a controller's `state`
     folder: PathBuf,
 }
 

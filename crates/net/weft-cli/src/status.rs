@@ -28,10 +28,10 @@ const DELAY: u64 = 3000;
 pub(crate) struct Status {
     /// Only the switch of this transport node, and its problems [default: all]
     pub(crate) node: Option<String>,
-    /// What is up of this tenant: its switches and routers, their ports, and why some are not
+    /// Whether this tenant's switches, routers and ports are up, and why not
     #[arg(long, value_name = "TENANT", conflicts_with_all = ["node", "drops"])]
     pub(crate) tenant: Option<String>,
-    /// Exit with status 4 unless every switch is connected and in sync, or the tenant is up
+    /// Exit with status 4 unless every switch is in sync, or the tenant is up
     #[arg(long)]
     pub(crate) check: bool,
     /// Ask all switches how many packets they have dropped, and why

@@ -93,7 +93,9 @@ fn commands_below(folder: &Folder, command: &[String]) -> Vec<Vec<String>> {
     if !help.contains(" <COMMAND>\n") {
         return Vec::new();
     }
-    let sections = help.split("\n\n").filter(|section| !section.starts_with("Options:"));
+    let sections = help
+        .split("\n\n")
+        .filter(|section| !["Options:", "Examples:"].iter().any(|heading| section.starts_with(heading)));
     let names = sections.flat_map(|section| section.lines().skip(1));
     // The rarer ones share a line: `and NAME, NAME`.
     let named = |line: &'_ str| -> Vec<String> {

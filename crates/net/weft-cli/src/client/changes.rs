@@ -187,12 +187,16 @@ impl Apply {
 
 /// Arguments of `weft diff`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    override_usage = "weft diff [OPTIONS] --file <FILE>\n       \
+        weft diff [OPTIONS] --from <RECORDED> --to <RECORDED>",
+    after_help = "Examples:\n  \
         weft diff -f network.yaml             what `weft apply -f network.yaml` would change\n  \
         weft diff --prune -f network.yaml     ... and delete\n  \
         weft diff --from A.weft --to B.weft   what differs between two snapshots\n\n\
         Nothing is changed. First come the objects, then the flows of each host by table and rule, with\n\
-        one of the flows as an example. The exit status is 1 if the objects are refused.")]
+        one of the flows as an example. The exit status is 1 if the objects are refused."
+)]
 pub(crate) struct Diff {
     /// Objects (YAML or JSON); `-` is standard input
     #[arg(short = 'f', long = "file", required_unless_present = "from", value_name = "FILE")]
@@ -200,7 +204,7 @@ pub(crate) struct Diff {
     /// Also as if all objects that are not in the files were deleted
     #[arg(long, requires = "files")]
     prune: bool,
-    /// Compare what a controller has recorded instead: a snapshot, a journal or a state folder
+    /// Instead, compare this snapshot, journal or state folder
     #[arg(long, value_name = "RECORDED", requires = "to", conflicts_with = "files")]
     from: Option<PathBuf>,
     /// … with this

@@ -20,7 +20,7 @@ pub(super) const BAD_OBJECT: &str = "bad-object";
 /// The transactions: arguments shared by the commands that run some.
 #[derive(Args)]
 pub(crate) struct Source {
-    /// Transactions, one JSON object per line, or a snapshot; `-` is standard input
+    /// Transactions (JSON lines) or a snapshot; `-` is standard input
     #[arg(short, long, value_name = "TXNS", required_unless_present = "objects")]
     pub(super) input: Option<PathBuf>,
     /// Network objects (YAML or JSON), one transaction a file, before --input
