@@ -78,6 +78,7 @@ fn answer(
 ) -> Result<String, Failure> {
     let now = match watched.count {
         0 => format!("{asked}: no row after transaction {}", at.txn),
+        1 => format!("{asked}: 1 row after transaction {}", at.txn),
         count => format!("{asked}: {} rows after transaction {}", grouped(count as usize), at.txn),
     };
     let made = if watched.count > 0 { watched.appeared } else { watched.vanished };
