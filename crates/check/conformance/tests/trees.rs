@@ -121,9 +121,9 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
         let before = present(&world);
         let drains = step % 4 == 3;
         if drains {
-            drain(random, &mut world)
+            drain(random, &mut world);
         } else {
-            change(random, &mut world, grows)
+            change(random, &mut world, grows);
         }
         let after = present(&world);
         grows = if grows { after.len() < usize::from(HOSTS) - 2 } else { after.len() < 2 };

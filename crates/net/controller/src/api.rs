@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::objects::Kinds;
+use axum::body::Bytes;
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
@@ -56,6 +57,8 @@ const SNAPSHOT_TIME: Duration = Duration::from_mins(10);
 pub(crate) struct Api {
     engine: Engine,
     rules: Arc<Rules>,
+    /// The description of the API over HTTP, once somebody has asked for it. It depends on the rules alone.
+    description: OnceLock<Bytes>,
     journal: Arc<Path>,
     parsers: Arc<Semaphore>,
     aside: Aside,
@@ -75,6 +78,7 @@ impl Api {
         Api {
             engine,
             rules,
+            description: OnceLock::new(),
             journal: journal.into(),
             parsers: Arc::new(Semaphore::new(PARSERS)),
             aside: Aside::default(),
@@ -103,6 +107,11 @@ impl Api {
     /// The rules that run.
     pub(crate) fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// The description of the API over HTTP, made when somebody asks for the first time.
+    pub(crate) fn description(&self, describe: impl FnOnce() -> Bytes) -> Bytes {
+        self.description.get_or_init(describe).clone()
     }
 
     /// The kind that a path names, in the plural.

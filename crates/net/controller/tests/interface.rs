@@ -190,6 +190,40 @@ fn a_name_that_both_have_is_refused_with_both_places() {
     }
 }
 
+#[test]
+fn a_name_that_the_api_or_a_kind_has_is_refused_with_its_place() {
+    for (declaration, told) in [
+        (
+            "listing table flows(switch: ref switch, n: int);",
+            "listing table flows has the name of what every object has: /v1/KINDS/ID/flows",
+        ),
+        (
+            "listing table logical_flows(switch: ref switch, n: int);",
+            "listing table logical_flows has the name of what every object has: /v1/KINDS/ID/logical-flows",
+        ),
+        (
+            "counter table history(switch: ref switch, host: string, n: int) reads meter(host, n) as (n: packets);",
+            "counter table history has the name of what every object has: /v1/KINDS/ID/history",
+        ),
+        (
+            "listing table status(switch: ref switch, n: int);",
+            "listing table status has the name of something else: weft get status",
+        ),
+        (
+            "listing table switch_ports(switch: ref switch, n: int);",
+            "listing table switch_ports has the name of object kind switch_port: weft get switch-ports",
+        ),
+        (
+            "object transaction { n: int = 1; }",
+            "object kind transaction has the path of something else: /v1/transactions",
+        ),
+    ] {
+        let error = beside_the_built_in(&format!("{PACKAGE}{declaration}\n")).unwrap_err();
+        let column = if declaration.starts_with("object") { 8 } else { 15 };
+        assert_eq!(error, format!("own.nlog:10:{column}: {told}; choose another name"));
+    }
+}
+
 /// Without the other built-in rules, the flows of the network would all be deleted.
 #[test]
 fn a_package_alone_is_refused() {

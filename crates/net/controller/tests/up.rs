@@ -1,4 +1,5 @@
 //! Whether objects are up, with the built-in rules: ports with their ACLs, and what adds them up.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use controller::delta_message;
 use objects::{Object, ObjectKey};
 use serde_json::{Value as Json, json};
-use weft_client::pb;
+use weft_client::{message_json, pb};
 use weft_core::core::{Core, History, Problem};
 use weft_core::rules::Rules;
 use weft_core::switch_delta::SwitchDelta;
@@ -205,7 +205,7 @@ impl Difference {
         };
         json!({
             "objects": self.objects.iter().map(object).collect::<Vec<_>>(),
-            "delta": delta::to_json(&self.switches),
+            "delta": message_json::to_json(&self.switches),
             "new_problems": self.new_problems.iter().map(problem).collect::<Vec<_>>(),
             "resolved_problems": self.resolved.iter().map(problem).collect::<Vec<_>>(),
         })

@@ -7,7 +7,7 @@
 //! code, and a history repeats itself exactly.
 //!
 //! In reading order: [`machine`] (events and effects) with [`now`] (the time, as a value); [`core`] (objects, reports, desired states,
-//! and what a request does to them) with [`terms`] and [`harm`] (what it is refused for), [`rules`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
+//! and what a request does to them) with [`terms`] and [`harm`] (what it is refused for), [`rules`] with [`api_names`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
 //! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`] and [`restore`] (the state as the journal has it);
 //! [`fleet`] (the switches) with [`levels`] (what is observed), [`underlay`] (what probes measure) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
 //! [`neighbourhood`], [`listings`], [`logical_flows`], [`drops`].
@@ -18,6 +18,7 @@
 
 mod announcements;
 pub mod answered;
+pub mod api_names;
 mod beside;
 pub mod builtin;
 pub mod core;
@@ -49,6 +50,8 @@ pub mod status;
 mod switch_address;
 pub mod switch_delta;
 pub mod terms;
+#[cfg(test)]
+mod test_core;
 pub mod text;
 pub mod underlay;
 mod universal;

@@ -217,13 +217,8 @@ fn part(key: &Key) -> usize {
 mod tests {
     use std::time::SystemTime;
 
-    use nlog::Sources;
-    use nlog_data::Tables;
-    use nlog_reference::Hooked;
-    use objects::{Batch, Cancel};
-
     use super::*;
-    use crate::core::Core;
+    use crate::test_core;
 
     const RULES: &str = r#"
         object switch { tenant: opt<string>; }
@@ -245,22 +240,11 @@ mod tests {
 
     #[test]
     fn a_copy_stays_as_it_was_and_shares_what_has_not_changed() {
-        let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
-        let program = compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
-        let rules = Arc::new(Rules::new(program).unwrap());
-        let observe = Tables::These(rules.observed());
-        let evaluator = Box::new(Hooked::reference(rules.program(), observe, true));
-        let now = SystemTime::UNIX_EPOCH;
-        let (mut core, _) =
-            Core::restore(evaluator, rules.clone(), crate::core::History::new(&rules), now).unwrap();
-        let apply = |core: &mut Core, switch: &str| {
-            let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
-            batch.add_json("test", switch);
-            core.apply(batch, "test", now).unwrap();
-        };
-        apply(&mut core, r#"{"kind": "switch", "id": "a"}"#);
+        let (rules, now) = (test_core::rules(RULES), SystemTime::UNIX_EPOCH);
+        let mut core = test_core::core(&rules, [], now);
+        test_core::apply(&mut core, r#"{"kind": "switch", "id": "a"}"#, now);
         let before = core.provenance();
-        apply(&mut core, r#"{"kind": "switch", "id": "b", "tenant": "acme"}"#);
+        test_core::apply(&mut core, r#"{"kind": "switch", "id": "b", "tenant": "acme"}"#, now);
         let after = core.provenance();
 
         let known = |origins: &Provenance| {

@@ -24,3 +24,12 @@ async fn a_stopping_controller_is_told_from_none() {
     assert!(error.to_string().contains("is stopping"), "{error}");
     server.abort();
 }
+
+#[test]
+fn the_description_is_made_once() {
+    let (engine, _requests) = Engine::new();
+    let rules = std::sync::Arc::new(weft_core::rules::Rules::built_in().unwrap());
+    let api = Api::new(engine, rules, "journal.jsonl".into());
+    assert_eq!(api.description(|| "{}".into()), "{}");
+    assert_eq!(api.description(|| unreachable!("it was made")), "{}");
+}

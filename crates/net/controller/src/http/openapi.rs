@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::RawQuery;
 use axum::response::Response;
 use objects::{Kind, Kinds};
 use serde_json::{Map, Value as Json, json};
 use weft_core::listings::Description;
 
-use super::answer::{self, EVENTS, JSON, LINES, YAML, ZSTD};
+use super::answer::{self, EVENTS, Form, JSON, LINES, YAML, ZSTD};
 use super::objects::Here;
 use super::paths::{DECLARED, LISTINGS, OF_NETWORK, PAST, QUESTIONS, SNAPSHOT};
 use super::query::{Path, Query};
@@ -28,7 +29,8 @@ pub(super) async fn document(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::of(query.as_deref()).finish()?;
-    Ok(answer::json(&describe(api.kinds(), &Description::all(api.rules()))))
+    let describe = || Bytes::from(format!("{}\n", describe(api.kinds(), &Description::all(api.rules()))));
+    Ok(answer::answer(Form::Json, api.description(describe)))
 }
 
 /// `GET /v1/schema`: the kinds.
@@ -109,10 +111,9 @@ fn listings(kinds: &Kinds, declared: &[Description]) -> Map<String, Json> {
         paths.insert(format!("/v1/{{kinds}}/{{id}}/{}", listing.name), item);
     }
     for path in &OF_NETWORK {
-        let mut read = operation(path.name, path.call, path.summary);
-        read["operationId"] = path.name.replace(['-', '/'], "_").into();
+        let mut read = operation(&format!("network_{}", path.name), path.call, path.summary);
         read["responses"] = answered("message", &[JSON, LINES], &[406]);
-        paths.insert(format!("/v1/{}", path.name), json!({"get": read}));
+        paths.insert(format!("/v1/network/{}", path.name), json!({"get": read}));
     }
     let mut read = operation(DECLARED.name, DECLARED.call, DECLARED.summary);
     read["responses"] = answered("message", &[JSON, YAML], &[406]);

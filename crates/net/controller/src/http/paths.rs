@@ -3,6 +3,8 @@
 use axum::Router;
 use axum::routing::{get, post};
 
+use weft_core::api_names::{COUNTERS, FLOWS, HISTORY, LOGICAL_FLOWS, TUNNELS};
+
 use super::{objects, openapi, questions};
 use crate::requests::HTTP_APPLY;
 
@@ -16,7 +18,7 @@ pub(super) struct Listed {
 
 /// What is as it was: `GET /v1/history`, `POST /v1/rollback?to=TXN`.
 pub(super) const PAST: [Listed; 2] = [
-    listed("history", "History", "The transactions that changed objects, the newest first"),
+    listed(HISTORY, "History", "The transactions that changed objects, the newest first"),
     listed(
         "rollback",
         "Rollback",
@@ -37,20 +39,16 @@ const fn listed(name: &'static str, call: &'static str, summary: &'static str) -
 
 /// What can be listed of an object whatever the rules declare: `/v1/KINDS/ID/NAME`. The listings of the rules are beside these.
 pub(super) const LISTINGS: [Listed; 4] = [
-    listed(
-        "flows",
-        "ListFlows",
-        "The flows, groups and ports that the switch of a transport node should have",
-    ),
-    listed("logical-flows", "ListLogicalFlows", "The universal flows of a datapath and of its ports"),
-    listed("counters", "CountFlows", "What hosts have counted and dropped of packets of an object"),
-    listed("tunnels", "ListTunnels", "What probes have measured of the tunnels of a transport node"),
+    listed(FLOWS, "ListFlows", "The flows, groups and ports that the switch of a transport node should have"),
+    listed(LOGICAL_FLOWS, "ListLogicalFlows", "The universal flows of a datapath and of its ports"),
+    listed(COUNTERS, "CountFlows", "What hosts have counted and dropped of packets of an object"),
+    listed(TUNNELS, "ListTunnels", "What probes have measured of the tunnels of a transport node"),
 ];
 
-/// What can be listed of the whole network: `/v1/NAME`. The listings of the rules are beside these, about all objects.
+/// What can be listed of the whole network: `/v1/network/NAME`. The listings of the rules are beside these, about all objects.
 pub(super) const OF_NETWORK: [Listed; 2] = [
-    listed("network/counters", "CountFlows", "What hosts have dropped, by cause"),
-    listed("network/tunnels", "ListTunnels", "What probes have measured of all tunnels"),
+    listed(COUNTERS, "CountFlows", "What hosts have dropped, by cause"),
+    listed(TUNNELS, "ListTunnels", "What probes have measured of all tunnels"),
 ];
 
 /// What the rules declare: `GET /v1/listings`.
@@ -88,4 +86,24 @@ pub(super) fn router() -> Router {
         )
         .route("/v1/{kinds}/{id}/history", get(questions::history_of))
         .route("/v1/{kinds}/{id}/{listing}", get(questions::listing))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use weft_core::api_names::{AT_TOP, OF_OBJECTS};
+
+    use super::*;
+
+    #[test]
+    fn what_has_a_path_has_a_name_that_the_rules_cannot_take() {
+        let names = |listed: &[Listed]| listed.iter().map(|listed| listed.name).collect::<BTreeSet<_>>();
+        let of_objects = BTreeSet::from(OF_OBJECTS);
+        assert_eq!(&names(&LISTINGS) | &names(&PAST[..1]), of_objects);
+        assert!(names(&OF_NETWORK).is_subset(&of_objects));
+        let others = ["apply", "network", "openapi.json", "schema", "status", "transactions"].into();
+        let at_top = &(&names(&QUESTIONS) | &names(&PAST)) | &names(&[DECLARED, SNAPSHOT]);
+        assert_eq!(&at_top | &others, AT_TOP.into());
+    }
 }

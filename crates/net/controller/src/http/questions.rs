@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use tokio_stream::StreamExt as _;
-use tonic::Status;
+use tonic::{Code, Status};
+use weft_core::api_names::{COUNTERS, FLOWS, LOGICAL_FLOWS, TUNNELS};
 use weft_core::listings::Description;
 
 use super::answer::{self, Form, ZSTD, answer, begun, message, messages, streamed};
@@ -59,44 +60,43 @@ pub(super) async fn listing(
         exists(&api, &caller, &kind, &id).await?;
     }
     match listing.as_str() {
-        "flows" => {
+        FLOWS => {
             let request = pb::ListFlowsRequest { node: id };
             messages(form, api.list_flows(call(caller, request)).await?).await
         }
-        "logical-flows" => {
+        LOGICAL_FLOWS => {
             let request = pb::ListLogicalFlowsRequest { id };
             messages(form, api.list_logical_flows(call(caller, request)).await?).await
         }
-        "counters" => {
+        COUNTERS => {
             let request = pb::CountFlowsRequest { kind, id };
             messages(form, api.count_flows(call(caller, request)).await?).await
         }
-        "tunnels" => {
+        TUNNELS => {
             let request = pb::ListTunnelsRequest { node: id };
             messages(form, api.list_tunnels(call(caller, request)).await?).await
         }
         _ => {
-            let declared = declared(&api, Some(&kind));
-            if !declared.contains(&listing) {
-                return Err(no_listing(&listing, &format!("{kind} {id}"), &LISTINGS, &declared));
-            }
+            let of = format!("{kind} {id}");
             let request = pb::ReadListingRequest { listing, id: Some(id), kind, details };
-            messages(form, api.read_listing(call(caller, request)).await?).await
+            let read = api.read_listing(call(caller, request.clone())).await;
+            messages(form, read.map_err(|status| unread(&api, status, &request, &of, &LISTINGS))?).await
         }
     }
 }
 
-/// The names of the listings that the rules declare, of this kind or of any.
-fn declared(api: &Api, kind: Option<&str>) -> Vec<String> {
-    let of_kind = |listing: &Description| kind.is_none_or(|kind| listing.kinds.iter().any(|own| own == kind));
-    Description::all(api.rules()).into_iter().filter(of_kind).map(|listing| listing.name).collect()
-}
-
-/// There is no such listing, but there are these.
-fn no_listing(name: &str, of: &str, known: &[Listed], declared: &[String]) -> Problem {
-    let known = known.iter().map(|listed| listed.name.trim_start_matches("network/"));
-    let there: Vec<&str> = known.chain(declared.iter().map(String::as_str)).collect();
-    not_found(format!("there is no {} of {}; there are {}", quote_text(name), cut(of), there.join(", ")))
+/// Why a listing of the rules was not read. If there is none of that name, the problem names what there is, beside `known`.
+fn unread(api: &Api, status: Status, asked: &pb::ReadListingRequest, of: &str, known: &[Listed]) -> Problem {
+    let kind = &asked.kind;
+    let is_of_kind = |listing: &Description| kind.is_empty() || listing.kinds.contains(kind);
+    let declared: Vec<Description> = Description::all(api.rules()).into_iter().filter(is_of_kind).collect();
+    if status.code() != Code::NotFound || declared.iter().any(|listing| listing.name == asked.listing) {
+        return status.into();
+    }
+    let declared = declared.iter().map(|listing| listing.name.as_str());
+    let there: Vec<&str> = known.iter().map(|listed| listed.name).chain(declared).collect();
+    let name = quote_text(&asked.listing);
+    not_found(format!("there is no {name} of {}; there are {}", cut(of), there.join(", ")))
 }
 
 /// `GET /v1/network/LISTING`: what switches say of the whole network.
@@ -107,26 +107,24 @@ pub(super) async fn of_network(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mut query = Query::of(query.as_deref());
-    let known = OF_NETWORK.iter().any(|known| known.name.trim_start_matches("network/") == listing);
+    let known = OF_NETWORK.iter().any(|known| known.name == listing);
     let details = !known && query.flag("details")?;
     query.finish()?;
     let form = Form::asked(&headers, &LISTED)?;
     match listing.as_str() {
-        "counters" => {
+        COUNTERS => {
             let request = pb::CountFlowsRequest::default();
             messages(form, api.count_flows(call(caller, request)).await?).await
         }
-        "tunnels" => {
+        TUNNELS => {
             let request = pb::ListTunnelsRequest::default();
             messages(form, api.list_tunnels(call(caller, request)).await?).await
         }
         _ => {
-            let declared = declared(&api, None);
-            if !declared.contains(&listing) {
-                return Err(no_listing(&listing, "the network", &OF_NETWORK, &declared));
-            }
             let request = pb::ReadListingRequest { listing, details, ..Default::default() };
-            messages(form, api.read_listing(call(caller, request)).await?).await
+            let read = api.read_listing(call(caller, request.clone())).await;
+            messages(form, read.map_err(|status| unread(&api, status, &request, "the network", &OF_NETWORK))?)
+                .await
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 use weft_client::Client;
+use weft_client::message_json::to_json;
 use weft_client::pb::{Accepted, FieldChange, ObjectOutcome, Outcome, Problem};
 use weft_core::harm::CutOff;
 use weft_core::shown;
@@ -160,7 +161,7 @@ impl Answer<'_> {
             answer["dry_run"] = json!(true);
         }
         if let Some(delta) = accepted.delta.as_ref().filter(|_| self.form == Form::Diff) {
-            answer["delta"] = delta::to_json(delta);
+            answer["delta"] = to_json(&**delta);
         }
         answer
     }
@@ -256,7 +257,7 @@ pub(super) fn short(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weft_client::pb::ObjectRef;
+    use weft_client::pb::{FlowDelta, ObjectRef, SwitchDelta};
 
     use super::*;
 
@@ -328,6 +329,19 @@ mod tests {
             ["switch front: updated", "  acl_default: drop -> allow", "switch s0: created"]
         );
         assert_eq!(lines[19..], ["switch s17: created", "and 482 created, 3 unchanged (--json lists all)"]);
+    }
+
+    #[test]
+    fn the_delta_of_a_diff_is_the_message_as_json() {
+        let flows = vec![FlowDelta { node: "hv1".to_owned(), rule: 255, ..FlowDelta::default() }];
+        let delta = Some(Box::new(SwitchDelta { flows, switches: 1, ..SwitchDelta::default() }));
+        let accepted = Accepted { delta, ..Accepted::default() };
+        let json = |form| Answer { accepted: &accepted, form, json: true }.json();
+        assert_eq!(
+            (&json(Form::Diff)["delta"]["switches"], &json(Form::Diff)["delta"]["flows"][0]["rule"]),
+            (&1.into(), &"0xff".into())
+        );
+        assert_eq!(json(Form::Apply)["delta"], Json::Null);
     }
 
     #[test]

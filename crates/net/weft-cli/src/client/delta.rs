@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value as Json, json};
 use weft_client::pb::{FlowDelta, SwitchDelta};
 
 /// About so many lines are for a person to read.
@@ -62,20 +61,6 @@ fn counts(added: u64, replaced: u64, deleted: u64) -> String {
     }
 }
 
-/// The delta as `--json` prints it.
-pub(crate) fn to_json(delta: &SwitchDelta) -> Json {
-    let flow = |flow: &FlowDelta| {
-        json!({
-            "node": flow.node, "table_id": flow.table_id, "rule": format!("{:#x}", flow.rule), "derived_by": flow.derived_by,
-            "added": flow.added, "replaced": flow.replaced, "deleted": flow.deleted, "example": flow.example,
-        })
-    };
-    json!({
-        "switches": delta.switches, "added": delta.added, "replaced": delta.replaced, "deleted": delta.deleted,
-        "others": delta.others, "left_out": delta.left_out, "flows": delta.flows.iter().map(flow).collect::<Vec<_>>(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,7 +86,6 @@ mod tests {
              table 5: flows: 2 new by flow (acl/acls.nlog:7)\n    priority=7 actions=drop\n\
              hv2\n  table 4: flows: 2 new by flow (acl/acls.nlog:7)\n    priority=7 actions=drop\n"
         );
-        assert_eq!(to_json(&delta)["flows"][0]["rule"], "0xff");
         let many =
             SwitchDelta { flows: vec![flow("hv1", 4); 30], switches: 1, added: 60, ..SwitchDelta::default() };
         assert!(to_text(&many).ends_with("and 10 more tables and rules (--json lists up to 1000)\n"));

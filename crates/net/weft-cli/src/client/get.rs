@@ -8,6 +8,7 @@ use clap::Args;
 use weft_client::Client;
 use weft_client::Selection;
 use weft_client::pb::ObjectState;
+use weft_core::api_names::{FLOWS, LOGICAL_FLOWS, TUNNELS};
 
 use super::jsonpath::{Output, OutputParser};
 use super::objects::{Form, Question, yaml};
@@ -40,7 +41,7 @@ const VIEWS: &str = "Instead of a kind:\n  \
     have the packets and drops that hosts have counted since the flows were installed.";
 
 /// The words that stand for no kind, whatever the rules declare.
-const VIEW_WORDS: [&str; 6] = ["all", "status", "flows", "logical-flows", "tunnels", "listings"];
+const VIEW_WORDS: [&str; 6] = ["all", "status", FLOWS, LOGICAL_FLOWS, TUNNELS, "listings"];
 /// What `weft get routes ROUTER` shows. Without a router, it shows the objects of kind `route`.
 const ROUTING_TABLE: &str = "routing-table";
 
@@ -149,9 +150,9 @@ impl Get {
         match self.kind.as_str() {
             "all" => self.all(),
             "status" => self.status().run(),
-            "flows" => self.flows(),
-            "logical-flows" => self.logical_flows(),
-            "tunnels" => self.tunnels(),
+            FLOWS => self.flows(),
+            LOGICAL_FLOWS => self.logical_flows(),
+            TUNNELS => self.tunnels(),
             "listings" => self.listings(),
             word => self.declared(word),
         }

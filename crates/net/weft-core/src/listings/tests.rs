@@ -1,14 +1,10 @@
 use std::time::SystemTime;
 
-use nlog::Sources;
-use nlog_data::Tables;
-use nlog_reference::Hooked;
-use objects::{Batch, Cancel};
 use openflow_rs::FlowEntry;
 use serde_json::json;
 
 use super::*;
-use crate::core::History;
+use crate::test_core;
 
 /// Ports with an address count in three ways, and a listing says their networks.
 const RULES: &str = r#"
@@ -52,18 +48,11 @@ const OBJECTS: [&str; 5] = [
 ];
 
 fn core() -> Core {
-    let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
-    let program = compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
-    let rules = Arc::new(Rules::new(program).unwrap());
-    let observe = Tables::These(rules.observed());
-    let evaluator = Box::new(Hooked::reference(rules.program(), observe, true));
     let now = SystemTime::UNIX_EPOCH;
-    let (mut core, _) = Core::restore(evaluator, rules.clone(), History::new(&rules), now).unwrap();
-    let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
+    let mut core = test_core::core(&test_core::rules(RULES), [], now);
     for object in OBJECTS {
-        batch.add_json("test", object);
+        test_core::apply(&mut core, object, now);
     }
-    core.apply(batch, "test", now).unwrap();
     core
 }
 
@@ -185,9 +174,8 @@ fn learned_flows_are_counted_by_cookie_and_listed_for_those_who_ask() {
 #[test]
 fn rows_go_with_their_objects() {
     let mut core = core();
-    let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
-    batch.add_json("test", r#"{"kind": "port", "id": "b1", "delete": true}"#);
-    core.apply(batch, "test", SystemTime::UNIX_EPOCH).unwrap();
+    let gone = r#"{"kind": "port", "id": "b1", "delete": true}"#;
+    test_core::apply(&mut core, gone, SystemTime::UNIX_EPOCH);
     assert_eq!(asked(&core, "port-nets", None).rows().len(), 1);
     assert_eq!(asked(&core, "port-drops", None).plan().to_read().len(), 2);
     assert_eq!(

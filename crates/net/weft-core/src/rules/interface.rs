@@ -16,16 +16,16 @@ use switch_model::{SwitchTable, Tables, ZONE_TABLE};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// What is declared; none if something is missing.
-    pub(super) subject: Option<Subject>,
-    pub(super) place: Option<Place>,
+    subject: Option<Subject>,
+    place: Option<Place>,
     /// The difference.
-    pub(super) text: String,
-    pub(super) remedy: String,
+    text: String,
+    remedy: String,
 }
 
 /// The name of a declaration: a table, one of its columns, or a constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Subject {
+struct Subject {
     table: Option<&'static str>,
     name: String,
 }
@@ -48,6 +48,16 @@ impl From<switch_model::Misfit> for Misfit {
 }
 
 impl Misfit {
+    /// One about a table or a kind of the rules.
+    pub(crate) fn of_table(name: &str, text: String, remedy: String) -> Misfit {
+        Misfit { subject: Some(Subject { table: None, name: name.to_owned() }), place: None, text, remedy }
+    }
+
+    /// One about a fact of the rules.
+    pub(super) fn of_fact(place: &Place, text: String, remedy: String) -> Misfit {
+        Misfit { subject: None, place: Some(place.clone()), text, remedy }
+    }
+
     /// The same, with its place in the sources.
     pub(super) fn placed(mut self, sources: &Sources) -> Misfit {
         let Some(Subject { table, name }) = &self.subject else { return self };

@@ -94,11 +94,10 @@ fn fields(program: &Program, table: &'static str) -> Result<Fields, Misfit> {
             let at = declared.field(&field)?;
             (!declared.fields[at].ty.kinds_within().is_empty()).then_some(at)
         });
-        let at = at.ok_or_else(|| Misfit {
-            subject: None,
-            place: Some(rule.place.clone()),
-            text: format!("{table}: no object of kind {kind} has a field {field} that refers to objects"),
-            remedy: "name a kind and a field of it with references".to_owned(),
+        let at = at.ok_or_else(|| {
+            let text =
+                format!("{table}: no object of kind {kind} has a field {field} that refers to objects");
+            Misfit::of_fact(&rule.place, text, "name a kind and a field of it with references".to_owned())
         })?;
         fields.entry(kind).or_default().push(at);
     }

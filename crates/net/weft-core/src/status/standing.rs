@@ -103,8 +103,7 @@ impl Standing {
             why: why.into(),
             waits_for: None,
         };
-        let reasons =
-            || texts(rows, rules, |state| state.waits).map(|text| text.to_string()).collect::<Vec<_>>();
+        let reasons = || texts(rows, rules, |state| state.waits).map(ToString::to_string).collect::<Vec<_>>();
         if !rules.has_place(kind) {
             let lacks =
                 |key: &ObjectKey| (!(around.has_member_up)(key)).then(|| format!("no member of {key} is up"));

@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use nlog::Sources;
-use nlog_data::Tables;
-use nlog_reference::Hooked;
 use switch_model::{Event as SwitchEvent, FlowKey};
 
 use super::super::*;
 use super::published;
-use crate::core::History;
 use crate::fleet::{DriverId, News};
 use crate::record::Record;
 use crate::rules::Rules;
 use crate::status::Status;
+use crate::test_core;
 
 /// A flow for each host that is lost, each interface, and each announcement. No flow depends on when something happened.
 pub(super) const RULES: &str = r#"
@@ -113,13 +110,11 @@ impl World {
 
     /// A controller that begins at this time.
     pub(super) fn at(now: Now, patience: Patience) -> World {
-        let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
-        let program = compilation.program.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
         let mut world = World {
             machine: None,
             published: Published::default(),
             watcher: published::Watcher::default(),
-            rules: Arc::new(Rules::new(program).unwrap()),
+            rules: test_core::rules(RULES),
             patience,
             now,
             records: Vec::new(),
@@ -134,16 +129,7 @@ impl World {
 
     /// The state that the records of the journal add up to, without those that are left out.
     pub(super) fn restored(&self, is_kept: impl Fn(&Record) -> bool) -> Core {
-        let mut history = History::new(&self.rules);
-        for record in self.records.iter().filter(|record| is_kept(record)) {
-            history.add(record).unwrap();
-        }
-        let observe = Tables::These(self.rules.observed());
-        let evaluator = Box::new(Hooked::reference(self.rules.program(), observe, true));
-        let (core, correction) =
-            Core::restore(evaluator, self.rules.clone(), history, self.now.wall).unwrap();
-        assert_eq!(correction, None);
-        core
+        test_core::core(&self.rules, self.records.iter().filter(|record| is_kept(record)), self.now.wall)
     }
 
     /// Starts the controller, again if it ran.
