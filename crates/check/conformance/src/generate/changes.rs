@@ -205,8 +205,13 @@ impl Generator<'_> {
             node.drain = !node.drain;
         }
         let changes = vec![Change::Node(name, node)];
-        let one_by_one = self.upkeep.chance(self.style.one_by_one);
-        if one_by_one { self.one_by_one(changes) } else { self.change(changes) }
+        if !self.upkeep.chance(self.style.one_by_one) {
+            return self.change(changes);
+        }
+        // The frames that are sent meanwhile are from the same stream: histories are what they were but for this.
+        std::mem::swap(self.random, &mut self.upkeep);
+        self.one_by_one(changes);
+        std::mem::swap(self.random, &mut self.upkeep);
     }
 
     fn failure(&mut self) -> Option<Change> {
