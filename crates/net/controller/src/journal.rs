@@ -35,7 +35,7 @@ use weft_core::record::{Base, Record};
 use self::acknowledged::{Acknowledged, Position};
 pub(crate) use self::backwards::Backwards;
 pub(crate) use self::compressed::compress;
-pub use self::compressed::{is_compressed, open};
+pub use self::compressed::open;
 pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
 pub(crate) use self::files::{MODE as FILE_MODE, make_folder};

@@ -28,10 +28,10 @@ pub fn of_folder(folder: &Path, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8
 ///
 /// # Errors
 /// As [`of_folder`].
-pub fn of_records(records: Records, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8>, FoldError> {
-    let path = records.path().to_owned();
-    let (base, _) = journal::base(records, None, rules, cancel)?;
+pub fn of_records(mut records: Records, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8>, FoldError> {
+    let base = journal::base(&mut records, None, rules, cancel)?;
     let compressed = journal::line(&base).and_then(|line| journal::compress(&line));
+    let path = records.path().to_owned();
     compressed
         .map_err(|source| JournalError::Io { path, what: "cannot compress the snapshot", source }.into())
 }
@@ -40,11 +40,9 @@ pub fn of_records(records: Records, rules: &Rules, cancel: &Cancel) -> Result<Ve
 ///
 /// # Errors
 /// As [`of_folder`].
-pub fn sum(records: Records, rules: &Rules, cancel: &Cancel) -> Result<(Record, u64), FoldError> {
-    let first = records.path().to_owned();
-    let (base, _) = journal::base(records, None, rules, cancel)?;
-    let begin = read(&first)?.filter(|record| record.base.is_some()).map_or(0, |record| record.txn);
-    let transactions = base.txn - begin;
+pub fn sum(mut records: Records, rules: &Rules, cancel: &Cancel) -> Result<(Record, u64), FoldError> {
+    let base = journal::base(&mut records, None, rules, cancel)?;
+    let transactions = base.txn - records.base_txn();
     Ok((base, transactions))
 }
 
@@ -100,15 +98,6 @@ pub fn restore(file: &Path, folder: &Path) -> Result<u64, RestoreSnapshotError> 
     // It makes what belongs to a journal, as a controller does when it starts.
     Replay::open(folder)?.finish()?;
     Ok(last)
-}
-
-/// The one record of a snapshot.
-///
-/// # Errors
-/// The file cannot be read, or is damaged.
-pub fn read(file: &Path) -> Result<Option<Record>, JournalError> {
-    let mut records = Records::open(file)?;
-    records.next().transpose()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use controller::journal::FoldError;
@@ -14,7 +14,7 @@ use weft_core::record::Record;
 
 use crate::client::{Address, failed};
 use crate::exit::{Failure, print_as, say};
-use crate::recorded::{self, Recorded};
+use crate::recorded::{self, Head, Recorded};
 use crate::replacement::Replacement;
 
 /// Arguments of `weft snapshot`.
@@ -100,8 +100,9 @@ impl Take {
         };
         replacement.file().write_all(&bytes).map_err(cannot)?;
         replacement.finish().map_err(cannot)?;
-        let record = record_of(&file)?;
-        say(format_args!("{}: {}, {} bytes", file.display(), moment(&record), grouped(bytes.len())));
+        let written = Recorded::open(&file, None)?;
+        let Head { txn, at, .. } = written.first();
+        say(format_args!("{}: {}, {} bytes", file.display(), moment(*txn, at), grouped(bytes.len())));
         Ok(())
     }
 }
@@ -113,14 +114,8 @@ fn fold_failure(error: &FoldError) -> Failure {
     }
 }
 
-/// The record of a snapshot.
-fn record_of(file: &Path) -> Result<Record, Failure> {
-    let record = snapshots::read(file).map_err(|error| recorded::failure(&error))?;
-    record.ok_or_else(|| Failure::Rejected(format!("{} has no record", file.display())))
-}
-
-fn moment(record: &Record) -> String {
-    format!("transaction {} of {}", grouped(record.txn as usize), record.at)
+fn moment(txn: u64, at: &str) -> String {
+    format!("transaction {} of {at}", grouped(txn as usize))
 }
 
 impl Show {
@@ -178,7 +173,7 @@ impl Found {
     fn text(&self) -> String {
         let Found { record, transactions, objects, rows } = self;
         let journal = record.base.as_ref().map_or("", |base| &base.journal);
-        let mut text = format!("{}\njournal {journal}\n", moment(record));
+        let mut text = format!("{}\njournal {journal}\n", moment(record.txn, &record.at));
         let one_by_one = match transactions {
             0 => "no transaction before it one by one: deltas begin after it".to_owned(),
             count => format!("the last {} one by one", grouped(*count as usize)),

@@ -110,15 +110,6 @@ impl Acknowledged {
         Ok(Acknowledged { path, file, failed: false })
     }
 
-    /// The same position in another file that took the journal's place.
-    pub(super) fn renew(&mut self, position: &Position) -> Result<(), JournalError> {
-        let written = text(position).and_then(|text| {
-            self.file.write_all_at(&text, 0)?;
-            self.file.sync_data()
-        });
-        written.map_err(io_error(&self.path, "cannot write"))
-    }
-
     /// Records that the journal was acknowledged up to this position.
     pub(super) fn write(&mut self, position: &Position) {
         let written = text(position).and_then(|text| {

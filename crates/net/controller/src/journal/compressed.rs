@@ -27,14 +27,6 @@ pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     Ok(Box::new(BufReader::with_capacity(BUFFER, decoder)))
 }
 
-/// Whether a file is compressed.
-///
-/// # Errors
-/// It cannot be read.
-pub fn is_compressed(path: &Path) -> io::Result<bool> {
-    BufReader::with_capacity(MAGIC.len(), File::open(path)?).fill_buf().map(|begin| begin == MAGIC)
-}
-
 /// Compresses a text, with a checksum of its own.
 pub(crate) fn compress(text: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;

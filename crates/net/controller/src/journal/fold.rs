@@ -20,9 +20,9 @@ use weft_core::core::{History, RestoreError};
 use weft_core::record::Record;
 use weft_core::rules::Rules;
 
-use super::acknowledged::{self, Known};
+use super::acknowledged::{self, Acknowledged, Known};
 use super::seal::seal;
-use super::{Begin, FILE, Journal, JournalError, Position, Records, files, io_error};
+use super::{Begin, FILE, Journal, JournalError, Records, files, io_error};
 
 /// The file that is to take the journal's place.
 const NEXT: &str = "journal.next";
@@ -79,14 +79,13 @@ pub(crate) struct Folded {
     copied: u64,
 }
 
-/// The record that stands for all records of a journal up to a transaction, or to the last acknowledged one when it was opened; and how
-/// many bytes it stands for.
+/// The record that stands for all records of a journal up to a transaction, or to the last acknowledged one when it was opened.
 pub(crate) fn base(
-    mut records: Records,
+    records: &mut Records,
     until: Option<u64>,
     rules: &Rules,
     cancel: &Cancel,
-) -> Result<(Record, u64), FoldError> {
+) -> Result<Record, FoldError> {
     let path = records.path().to_owned();
     let until = until.or_else(|| records.known().map(|known| known.txn)).unwrap_or(u64::MAX);
     let mut history = History::new(rules);
@@ -103,8 +102,7 @@ pub(crate) fn base(
     let Some((at, journal)) = last_at.zip(records.identity()) else {
         return Err(FoldError::Empty { path });
     };
-    let Position { bytes, sum, .. } = records.end();
-    Ok((history.into_base(journal.clone(), sum, at, rules.text()), bytes))
+    Ok(history.into_base(journal.clone(), records.end().sum, at, rules.text()))
 }
 
 /// A base as a line, with its line feed.
@@ -120,8 +118,9 @@ pub(crate) fn fold(folder: &Path, until: u64, rules: &Rules, cancel: &Cancel) ->
     let path = folder.join(NEXT);
     let failed = |source| JournalError::Io { path: path.clone(), what: "cannot write", source };
     let former = folder.join(FILE);
-    let Some(records) = Records::read(folder)? else { return Err(FoldError::Empty { path: former }) };
-    let (base, copied) = base(records, Some(until), rules, cancel)?;
+    let Some(mut records) = Records::read(folder)? else { return Err(FoldError::Empty { path: former }) };
+    let base = base(&mut records, Some(until), rules, cancel)?;
+    let copied = records.end().bytes;
     let line = line(&base).map_err(failed)?;
     let mut options = OpenOptions::new();
     let options = options.read(true).append(true).create(true).truncate(false).mode(files::MODE);
@@ -149,10 +148,13 @@ pub(crate) fn fold(folder: &Path, until: u64, rules: &Rules, cancel: &Cancel) ->
 /// Removes what an earlier attempt has left.
 pub(super) fn forget(folder: &Path) -> Result<(), JournalError> {
     let path = folder.join(NEXT);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(io_error(&path, "cannot remove it")(error))
-        }
+    remove(&path).map_err(io_error(&path, "cannot remove it"))
+}
+
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
@@ -184,31 +186,28 @@ impl Journal {
         self.end.bytes - self.begin.bytes > keep.segment.max(self.begin.bytes)
     }
 
-    /// Goes on in a file that stands for the first part of this one, which stays as a segment.
+    /// Goes on in a file that stands for the first part of this one, which stays as a segment. Returns whether it does.
     ///
     /// # Errors
     /// It is not known which of both the next start finds: the journal must not be used any more. If only the new file cannot be made
     /// whole, the journal goes on as it was, with a warning.
-    pub(crate) fn follow(&mut self, mut folded: Folded) -> Result<(), JournalError> {
+    pub(crate) fn follow(&mut self, mut folded: Folded) -> Result<bool, JournalError> {
         let segment = segment(self.folder(), self.begin.txn);
         let prepared = self.complete(&mut folded).and_then(|()| {
             // The rest of a start that ended at this point.
-            match fs::remove_file(&segment) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            remove(&segment)?;
             fs::hard_link(&self.path, &segment)?;
             fs::rename(&folded.path, &self.path)
         });
         if let Err(error) = prepared {
             warn!(file = %folded.path.display(), %error, "the journal cannot be folded; it goes on as it was");
-            return Ok(());
+            return Ok(false);
         }
         files::sync_folder(self.folder())?;
         let former = self.end.bytes;
         (self.file, self.begin) = (folded.file, folded.begin);
         self.end.bytes = folded.len;
-        self.acknowledged.renew(&self.end)?;
+        self.acknowledged = Acknowledged::open(self.folder(), &self.end)?;
         info!(
             txn = self.begin.txn,
             bytes = self.end.bytes,
@@ -216,7 +215,7 @@ impl Journal {
             segment = %segment.display(),
             "journal folded: it begins with the state after this transaction"
         );
-        Ok(())
+        Ok(true)
     }
 
     /// Copies the last records.

@@ -223,6 +223,11 @@ impl Records {
         self.end
     }
 
+    /// The transaction up to which the first record stands for all before it; 0 if it is a transaction itself.
+    pub(crate) fn base_txn(&self) -> u64 {
+        if self.begin.bytes > 0 { self.begin.txn } else { 0 }
+    }
+
     /// The last transaction that was acknowledged when the journal was opened, as far as anybody knows.
     pub(super) fn known(&self) -> Option<Position> {
         self.known

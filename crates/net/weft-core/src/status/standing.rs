@@ -39,7 +39,7 @@ pub(super) struct Standing {
     waits_for: Option<u64>,
 }
 
-/// The transactions of one publication. One of them did what is told of; which one is not known.
+/// The transactions of one publication. One of them made the change; which one is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Txns {
     pub(super) first: u64,

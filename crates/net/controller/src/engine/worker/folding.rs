@@ -66,7 +66,10 @@ impl Folding {
         match folded {
             Some(Ok(folded)) => {
                 let begun = Instant::now();
-                journal.follow(folded)?;
+                if !journal.follow(folded)? {
+                    self.not_before = Instant::now() + REST;
+                    return Ok(());
+                }
                 info!(paused = ?begun.elapsed(), "transactions go on");
                 let _ = self.in_thread(journal, |folder, keep| {
                     if let Err(error) = trim(&folder, &keep, SystemTime::now()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use test_random::Random;
 use weft_core::record::Base;
 
-use super::super::Replay;
+use super::super::{Position, Replay};
 use super::*;
 use crate::random_networks::records_of;
 
@@ -15,8 +15,8 @@ fn open(folder: &Path) -> Journal {
 
 /// What a journal adds up to, whatever the groups in which it was written, of which checksums depend.
 fn sum(folder: &Path, rules: &Rules) -> Record {
-    let records = Records::read(folder).unwrap().unwrap();
-    let mut record = base(records, Some(u64::MAX), rules, &Cancel::default()).unwrap().0;
+    let mut records = Records::read(folder).unwrap().unwrap();
+    let mut record = base(&mut records, Some(u64::MAX), rules, &Cancel::default()).unwrap();
     record.base.as_mut().unwrap().sum = 0;
     record
 }
@@ -46,7 +46,7 @@ fn fold_while_appending(journal: &mut Journal, rules: &Rules, more: &[Record], r
     let more = append_some(journal, more, random);
     let folded = fold(journal.folder(), until, rules, &Cancel::default()).unwrap();
     let more = append_some(journal, more, random);
-    journal.follow(folded).unwrap();
+    assert!(journal.follow(folded).unwrap());
     assert_eq!(journal.begin.txn, until);
     journal.append(more).unwrap();
 }
@@ -94,11 +94,11 @@ fn a_fold_that_ends_anywhere_leaves_a_whole_journal() {
     // After the former file has its second name.
     fs::hard_link(path.join(FILE), segment(path, 1)).unwrap();
     let folded = fold(path, until, &rules, &Cancel::default()).unwrap();
-    journal.follow(folded).unwrap();
+    assert!(journal.follow(folded).unwrap());
     assert_eq!(names(path), [1]);
     // After the rename, while the acknowledged end is that of the former file.
     let former = Position { bytes: fs::metadata(segment(path, 1)).unwrap().len(), ..journal.end };
-    journal.acknowledged.renew(&former).unwrap();
+    Acknowledged::open(path, &former).unwrap();
     drop(journal);
     drop(open(path));
     assert!(sum(path, &rules) == expected);
@@ -116,7 +116,7 @@ fn what_is_cut_off_the_journal_is_not_copied() {
     assert_eq!(folded.copied, journal.end.bytes);
     journal.file.set_len(journal.end.bytes).unwrap();
     journal.append(&records[5..]).unwrap();
-    journal.follow(folded).unwrap();
+    assert!(journal.follow(folded).unwrap());
     drop(journal);
     assert!(sum(folder.path(), &rules) == sum(written(&records).path(), &rules));
 }
@@ -128,7 +128,7 @@ fn a_damaged_byte_of_a_fold_is_found() {
     let folder = written(&records);
     let mut journal = open(folder.path());
     let folded = fold(folder.path(), records.len() as u64 - 1, &rules, &Cancel::default()).unwrap();
-    journal.follow(folded).unwrap();
+    assert!(journal.follow(folded).unwrap());
     drop(journal);
     let path = folder.path().join(FILE);
     let bytes = fs::read(&path).unwrap();

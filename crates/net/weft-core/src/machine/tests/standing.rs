@@ -187,7 +187,7 @@ fn a_port_waits_until_its_host_has_confirmed_what_changes_of_what_applies_to_it(
     confirm(&mut world, "hv1");
     assert_eq!(ports(&world), [none(), none(), none()]);
 
-    // What changes no flow of the host is told to nobody.
+    // A change that leaves the flows of the host alone is not reported.
     let revision = world.published.revision();
     world.apply("{kind: filter, id: f, bundle: b, number: 7, labels: {a: b}}").unwrap();
     let told: Vec<String> = since(&world, revision).iter().map(|version| version.key.to_string()).collect();
