@@ -20,9 +20,9 @@ use weft_client::pb;
 use weft_client::pb::trace_request::Packet;
 use weft_core::fleet::SwitchStatus;
 use weft_core::provenance::Provenance;
-use weft_core::record::to_the_second;
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
+use weft_core::times::to_the_second;
 
 use crate::aside::{COMBINATIONS, asked_for, too_long};
 use crate::engine::{Engine, Stopping};

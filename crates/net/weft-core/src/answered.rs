@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use objects::{ObjectKey, Outcome};
 use serde::{Deserialize, Serialize};
 
-use crate::record::{rfc3339, time_of};
+use crate::times::{rfc3339, time_of};
 
 /// How long a request is kept.
 const KEPT: Duration = Duration::from_hours(1);

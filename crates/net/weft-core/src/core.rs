@@ -32,7 +32,7 @@ pub(crate) use crate::object_status::{ChangedStates, ObjectStatus};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 pub use crate::port_moves::Moves;
-use crate::record::{AnnouncementChanges, NewRecord, ObjectChanges, Record, UPGRADE, outcomes, rfc3339};
+use crate::record::{AnnouncementChanges, NewRecord, ObjectChanges, Record, UPGRADE, outcomes};
 pub use crate::refusal::{CoreError, Refusal};
 pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
@@ -41,6 +41,7 @@ use crate::restore::Restored;
 pub use crate::restore::{History, RestoreError};
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
+use crate::times::rfc3339;
 pub use reported::Strays;
 pub use scrub::{Mended, Scrub};
 

@@ -53,6 +53,7 @@ pub mod terms;
 #[cfg(test)]
 mod test_core;
 pub mod text;
+pub mod times;
 pub mod underlay;
 mod universal;
 

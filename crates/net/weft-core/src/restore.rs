@@ -14,11 +14,12 @@ use serde_json::Value as Json;
 use crate::answered::Answered;
 use crate::record::{
     AnnouncementChanges, BASE, Base, JsonRows, ObjectChanges, ObjectText, Record, RowChanges, RulesText,
-    outcomes, time_of,
+    outcomes,
 };
 use crate::refusal::Refusal;
 use crate::reports::{CONNECTION, Reports};
 use crate::rules::Rules;
+use crate::times::time_of;
 
 /// Why a controller cannot start from a journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

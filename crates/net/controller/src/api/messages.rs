@@ -14,10 +14,10 @@ use weft_core::fleet::SwitchStatus;
 use weft_core::harm::CutOff;
 use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
-use weft_core::record::{rfc3339, to_the_second};
 use weft_core::rules::{RuleSource, Rules};
 use weft_core::status::Members;
 use weft_core::switch_delta::{Part, SwitchDelta};
+use weft_core::times::{rfc3339, to_the_second};
 use weft_core::underlay::Measured;
 
 use crate::engine::{Applied, Listing};

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use ovs_driver::Owner;
-use weft_core::record::rfc3339;
+use weft_core::times::rfc3339;
 
 /// The present start of the controller.
 #[derive(Debug, Clone)]

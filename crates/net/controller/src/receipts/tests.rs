@@ -6,7 +6,7 @@ use nlog_data::Cancel;
 use switch_model::Changes;
 use tempfile::TempDir;
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt};
-use weft_core::record::rfc3339;
+use weft_core::times::rfc3339;
 
 use super::*;
 use weft_client::pb;

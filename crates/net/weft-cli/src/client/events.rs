@@ -11,8 +11,8 @@ use serde_json::{Value as Json, json};
 use tokio_stream::StreamExt as _;
 use weft_client::pb::{Happened, HistoryEntry, HistoryRequest, StatusResponse, WatchResponse};
 use weft_client::{Client, ClientError};
-use weft_core::record::to_the_second;
 use weft_core::shown;
+use weft_core::times::to_the_second;
 
 use super::history::{objects, to_json as change_json};
 use super::{Address, failed};

@@ -11,7 +11,7 @@ use super::DriverId;
 use super::order::Held;
 use crate::core::SwitchAddress;
 use crate::levels::{Link, Moment, Observed};
-use crate::record::rfc3339;
+use crate::times::rfc3339;
 
 /// One switch.
 pub(super) struct Switch {

@@ -17,8 +17,8 @@ use objects::{Object, ObjectKey};
 
 use super::seen::Seen;
 use crate::fleet::SwitchStatus;
-use crate::record::to_the_second;
 use crate::rules::{Rules, StateTable};
+use crate::times::to_the_second;
 
 /// The most members that an object names which are not up.
 const NAMED: usize = 3;

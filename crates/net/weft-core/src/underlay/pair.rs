@@ -9,8 +9,8 @@ use switch_model::probe_length;
 
 use crate::derived::probe_plan::{Probe, ProbeHost};
 use crate::levels::Moment;
-use crate::record::rfc3339;
 use crate::text::shown;
+use crate::times::rfc3339;
 
 /// The bytes that a small probe carries: those of the shortest Ethernet frame.
 pub(super) const SMALL: usize = 46;
