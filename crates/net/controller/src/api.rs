@@ -339,7 +339,7 @@ impl pb::controller_server::Controller for Api {
             switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
             problems: status.problems.iter().map(|found| problem(found)).collect(),
-            host_kind: self.rules.host_kind().unwrap_or_default().to_owned(),
+            node_kind: self.rules.host_kind().unwrap_or_default().to_owned(),
             rules: self.rules.packages().to_vec(),
             tenants: tenants.into_iter().map(tenant_status).collect(),
             engine: self.engine.busy().map(|busy| self.busy(busy)),

@@ -110,7 +110,7 @@ impl Plan {
             |(cause, text): (&str, &str)| pb::DropCause { cause: cause.to_owned(), text: text.to_owned() };
         let first = pb::CountFlowsResponse {
             flows: flows as u64,
-            hosts: asked.len() as u64,
+            nodes: asked.len() as u64,
             drops,
             causes: if drops { causes.texts().map(cause).collect() } else { Vec::new() },
             ..Default::default()

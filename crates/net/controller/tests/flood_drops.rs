@@ -39,12 +39,12 @@ async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.unwrap();
     apply(&mut client, PORTS).await.unwrap();
-    assert_eq!(client.listing(FLOODS, None, false).await.unwrap().hosts, 0, "no limited port is on a host");
+    assert_eq!(client.listing(FLOODS, None, false).await.unwrap().nodes, 0, "no limited port is on a host");
 
     running.switches.connect("hv1", report(&[("loud-1", 101), ("loud-3", 103)], &[])).await;
     running.switches.connect("hv2", report(&[("loud-2", 101)], &[])).await;
     let wanted = async {
-        while client.listing(FLOODS, None, false).await.unwrap().hosts < 2 {
+        while client.listing(FLOODS, None, false).await.unwrap().nodes < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -60,14 +60,14 @@ async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
     let found = client.listing(FLOODS, None, false).await.unwrap();
     assert_eq!(
         serde_json::json!(found.rows),
-        serde_json::json!([{"port": "loud-1", "host": "hv1", "limit": 100, "frames": 1000, "dropped": 890}])
+        serde_json::json!([{"port": "loud-1", "node": "hv1", "limit": 100, "frames": 1000, "dropped": 890}])
     );
     let unread: Vec<_> = found.unread.iter().map(|unread| (&*unread.node, &*unread.error)).collect();
     assert_eq!(unread, [("hv2", "the switch is not connected")]);
     let one = client.listing(FLOODS, Some("loud-2"), false).await.unwrap();
-    assert_eq!((one.hosts, one.rows.len()), (1, 0));
+    assert_eq!((one.nodes, one.rows.len()), (1, 0));
     let none = client.listing(FLOODS, Some("loud-3"), false).await.unwrap();
-    assert_eq!((none.hosts, none.rows.len()), (0, 0));
+    assert_eq!((none.nodes, none.rows.len()), (0, 0));
     running.stop().await;
 }
 
@@ -91,7 +91,7 @@ async fn the_hosts_are_asked_which_connections_they_have_dropped() {
     apply(&mut client, CONNECTIONS).await.unwrap();
     running.switches.connect("hv1", report(&[("busy-1", 101), ("busy-2", 102)], &[])).await;
     let wanted = async {
-        while client.listing(CONNECTION_DROPS, None, false).await.unwrap().hosts < 1 {
+        while client.listing(CONNECTION_DROPS, None, false).await.unwrap().nodes < 1 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -107,9 +107,9 @@ async fn the_hosts_are_asked_which_connections_they_have_dropped() {
     let found = client.listing(CONNECTION_DROPS, Some("busy-1"), false).await.unwrap();
     assert_eq!(
         serde_json::json!(found.rows),
-        serde_json::json!([{"port": "busy-1", "host": "hv1", "limit": 50, "connections": 1000, "dropped": 890}])
+        serde_json::json!([{"port": "busy-1", "node": "hv1", "limit": 50, "connections": 1000, "dropped": 890}])
     );
-    assert_eq!(client.listing(CONNECTION_DROPS, Some("busy-2"), false).await.unwrap().hosts, 0);
-    assert_eq!(client.listing(FLOODS, None, false).await.unwrap().hosts, 0, "another limit");
+    assert_eq!(client.listing(CONNECTION_DROPS, Some("busy-2"), false).await.unwrap().nodes, 0);
+    assert_eq!(client.listing(FLOODS, None, false).await.unwrap().nodes, 0, "another limit");
     running.stop().await;
 }

@@ -45,7 +45,7 @@ async fn the_counters_of_an_object_are_read_from_the_hosts_that_have_its_flows()
     assert!(running.switches.look("hv1", |switch| switch.asked.is_empty()));
     running.switches.pass("hv1", count(3));
     let found = client.flow_counts("switch_port", "blue-1").await.unwrap();
-    assert_eq!((found.flows, found.hosts, found.total()), (1, 2, (3, 300)));
+    assert_eq!((found.flows, found.nodes, found.total()), (1, 2, (3, 300)));
     let unread: Vec<_> = found.unread.iter().map(|unread| (&*unread.node, &*unread.error)).collect();
     assert_eq!(unread, [("hv2", "the switch is not connected")]);
     assert_eq!(running.switches.look("hv1", |switch| switch.asked.len()), 1, "one flow");
@@ -138,7 +138,7 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
     let refused = |packets| ("refused".to_owned(), (packets, packets * 100));
 
     let port = client.flow_counts("switch_port", "blue-1").await.unwrap();
-    assert_eq!((port.flows, port.hosts, by_cause(&port)), (0, 2, vec![refused(3)]));
+    assert_eq!((port.flows, port.nodes, by_cause(&port)), (0, 2, vec![refused(3)]));
     let of_port = port.drops.as_ref().map(|drops| &drops.counts["refused"]);
     assert_eq!(of_port, Some(&[("hv1".to_owned(), (1, 100)), ("hv2".to_owned(), (2, 200))].into()));
     // Its two ports count too.
@@ -146,10 +146,10 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
     assert_eq!(by_cause(&switch), [lost(3), refused(6)]);
     // The ports and switches of both, and the flow and the meter of the host.
     let host = client.flow_counts("transport_node", "hv1").await.unwrap();
-    assert_eq!((host.hosts, by_cause(&host)), (1, vec![lost(3), refused(4)]));
+    assert_eq!((host.nodes, by_cause(&host)), (1, vec![lost(3), refused(4)]));
     let before = running.switches.look("hv1", |switch| switch.asked.len());
     let network = client.drops_everywhere().await.unwrap();
-    assert_eq!((network.hosts, by_cause(&network)), (2, vec![lost(9), refused(12)]));
+    assert_eq!((network.nodes, by_cause(&network)), (2, vec![lost(9), refused(12)]));
     // Only flows without actions drop.
     let asked = running.switches.look("hv1", |switch| switch.asked[before..].to_vec());
     let with_actions = asked.iter().filter(|key| (key.table(), key.priority()) == (5, 16)).count();

@@ -55,14 +55,14 @@ async fn the_hosts_of_a_switch_are_asked_how_many_addresses_each_port_has() {
     apply(&mut client, NETWORK).await.unwrap();
     apply(&mut client, PORTS).await.unwrap();
     let nowhere = client.listing(LEARNED, Some("open"), false).await.unwrap();
-    assert_eq!((nowhere.listing.kinds.as_slice(), nowhere.hosts), (&["switch".to_owned()][..], 0));
+    assert_eq!((nowhere.listing.kinds.as_slice(), nowhere.nodes), (&["switch".to_owned()][..], 0));
 
     running.switches.connect("hv1", report(&[("any-1", 101)], &[])).await;
     running.switches.connect("hv2", report(&[("any-2", 101)], &[])).await;
     let wanted = async {
         loop {
             let cookies = learners(&running.switches, "hv1");
-            if cookies.len() == 2 && client.listing(LEARNED, Some("open"), false).await.unwrap().hosts == 2 {
+            if cookies.len() == 2 && client.listing(LEARNED, Some("open"), false).await.unwrap().nodes == 2 {
                 return cookies;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -85,7 +85,7 @@ async fn the_hosts_of_a_switch_are_asked_how_many_addresses_each_port_has() {
         .iter()
         .map(|row| {
             let counts = (row["count"].as_u64().unwrap(), row["limit"].as_u64().unwrap());
-            let place = (row["host"].as_str().unwrap(), row["port"].as_str().unwrap());
+            let place = (row["node"].as_str().unwrap(), row["port"].as_str().unwrap());
             ((counts.0, counts.1, row["reached"] == true), (place.0, place.1, row["addresses"].clone()))
         })
         .collect();
@@ -102,7 +102,7 @@ async fn the_hosts_of_a_switch_are_asked_how_many_addresses_each_port_has() {
 
     // A switch without such ports has nothing; what does not exist is refused.
     let blue = client.listing(LEARNED, Some("blue"), false).await.unwrap();
-    assert_eq!((blue.hosts, blue.rows.len()), (0, 0));
+    assert_eq!((blue.nodes, blue.rows.len()), (0, 0));
     for (listing, id, why) in [
         (LEARNED, "nonsense", "switch nonsense does not exist"),
         (

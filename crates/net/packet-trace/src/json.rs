@@ -35,7 +35,7 @@ fn delivery(one: &Delivery) -> Json {
         .iter()
         .map(|(field, before, after)| json!({"field": field, "before": before, "after": after}))
         .collect();
-    json!({"port": one.port, "host": one.host, "changes": changes})
+    json!({"port": one.port, "node": one.host, "changes": changes})
 }
 
 fn drop(drop: &Drop) -> Json {
@@ -48,7 +48,7 @@ fn drop(drop: &Drop) -> Json {
         Cause::NoRow { what, why_not } => json!({"cause": "no-row", "why": what, "why_not": why_not}),
         Cause::Fault(why) => json!({"cause": "fault", "why": why}),
     };
-    object["host"] = if drop.host.is_empty() { Json::Null } else { json!(drop.host) };
+    object["node"] = if drop.host.is_empty() { Json::Null } else { json!(drop.host) };
     object["because"] = leaves(&drop.because);
     let written = |(asked, at, because): &(String, LookupView, Vec<Leaf>)| json!({"asked": asked, "at": lookup(at), "because": leaves(because)});
     object["written"] = drop.written.iter().map(written).collect();
@@ -73,7 +73,7 @@ fn leaves(leaves: &[Leaf]) -> Json {
 }
 
 fn hop(hop: &Hop) -> Json {
-    json!({"host": hop.host, "before": hop.before, "steps": hop.lines.iter().map(line).collect::<Vec<_>>()})
+    json!({"node": hop.host, "before": hop.before, "steps": hop.lines.iter().map(line).collect::<Vec<_>>()})
 }
 
 fn line(line: &Line) -> Json {

@@ -245,7 +245,7 @@ pub(crate) fn to_json(trace: &Trace) -> Json {
             object
         });
         json!({
-            "host": step.host,
+            "node": step.host,
             "table": step.table,
             "stage": step.stage,
             "as_wanted": step.is_as_wanted(),
@@ -254,7 +254,7 @@ pub(crate) fn to_json(trace: &Trace) -> Json {
             "taken_by": taken_by,
         })
     };
-    let unread = |(host, why): &(String, String)| json!({"host": host, "why": why});
+    let unread = |(host, why): &(String, String)| json!({"node": host, "why": why});
     json!({
         "steps": live.steps.iter().map(step).collect::<Vec<_>>(),
         "unread": live.unread.iter().map(unread).collect::<Vec<_>>(),

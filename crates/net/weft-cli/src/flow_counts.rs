@@ -62,7 +62,7 @@ pub(crate) fn network_drops(counts: &FlowCounts) -> String {
 
 /// How many hosts have counted.
 fn hosts(counts: &FlowCounts) -> String {
-    match (counts.counts.len(), counts.hosts) {
+    match (counts.counts.len(), counts.nodes) {
         (_, 0) => "no host, because no host has its flows".to_owned(),
         (1, 1) => "1 host".to_owned(),
         (answered, hosts) => format!("{answered} of {hosts} hosts"),
@@ -78,12 +78,12 @@ pub(crate) fn to_members(counts: &FlowCounts) -> Vec<(String, Json)> {
 
 fn counters(counts: &FlowCounts) -> Json {
     let (packets, bytes) = counts.total();
-    let by_host = counts
+    let by_node = counts
         .counts
         .iter()
-        .map(|(host, (packets, bytes))| json!({"host": host, "packets": packets, "bytes": bytes}));
-    let hosts: Vec<Json> = by_host.chain(unread(counts)).collect();
-    json!({"packets": packets, "bytes": bytes, "hosts": hosts})
+        .map(|(node, (packets, bytes))| json!({"node": node, "packets": packets, "bytes": bytes}));
+    let nodes: Vec<Json> = by_node.chain(unread(counts)).collect();
+    json!({"packets": packets, "bytes": bytes, "nodes": nodes})
 }
 
 /// What was dropped: by cause, and of each cause by host.
@@ -91,17 +91,17 @@ fn drops_json(drops: &Drops, counts: &FlowCounts) -> Json {
     let causes: Vec<Json> = drops
         .by_cause()
         .map(|(cause, (packets, bytes))| {
-            let by_host = drops.counts.get(cause).into_iter().flatten();
-            let hosts: Vec<Json> = by_host
-                .map(|(host, (packets, bytes))| json!({"host": host, "packets": packets, "bytes": bytes}))
+            let by_node = drops.counts.get(cause).into_iter().flatten();
+            let nodes: Vec<Json> = by_node
+                .map(|(node, (packets, bytes))| json!({"node": node, "packets": packets, "bytes": bytes}))
                 .collect();
             let text = drops.causes.get(cause);
-            json!({"cause": cause, "text": text, "packets": packets, "bytes": bytes, "hosts": hosts})
+            json!({"cause": cause, "text": text, "packets": packets, "bytes": bytes, "nodes": nodes})
         })
         .collect();
     let packets = drops.by_cause().fold(0_u64, |all, (_, (packets, _))| all.saturating_add(packets));
     let unread: Vec<Json> = unread(counts).collect();
-    json!({"packets": packets, "causes": causes, "hosts": counts.hosts, "unread": unread})
+    json!({"packets": packets, "causes": causes, "nodes": counts.nodes, "unread": unread})
 }
 
 /// What was dropped in the whole network; null if the rules do not say.
@@ -110,7 +110,7 @@ pub(crate) fn network_drops_json(counts: &FlowCounts) -> Json {
 }
 
 fn unread(counts: &FlowCounts) -> impl Iterator<Item = Json> {
-    counts.unread.iter().map(|unread| json!({"host": unread.node, "error": unread.error}))
+    counts.unread.iter().map(|unread| json!({"node": unread.node, "error": unread.error}))
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
     fn counts_of_three() -> FlowCounts {
         FlowCounts {
             flows: 3,
-            hosts: 3,
+            nodes: 3,
             counts: [("hv1".to_owned(), (5, 500)), ("hv2".to_owned(), (1, 60))].into(),
             unread: vec![UnreadSwitch { node: "hv3".into(), error: "the switch is not connected".into() }],
             drops: None,
@@ -158,13 +158,13 @@ not counted: hv3: the switch is not connected
         let comments = to_comments(&dropped());
         assert!(comments.lines().eq(lines.lines().map(|line| format!("# {line}"))), "{comments}");
         assert!(network_drops(&FlowCounts::default()).starts_with("dropped: not counted"));
-        let on = |host: &str, packets: u64| json!({"host": host, "packets": packets, "bytes": packets * 100});
+        let on = |node: &str, packets: u64| json!({"node": node, "packets": packets, "bytes": packets * 100});
         let expected = json!({
-            "packets": 6, "hosts": 3, "unread": [{"host": "hv3", "error": "the switch is not connected"}],
+            "packets": 6, "nodes": 3, "unread": [{"node": "hv3", "error": "the switch is not connected"}],
             "causes": [
-                {"cause": "acl", "text": "an ACL drops it", "packets": 1, "bytes": 100, "hosts": [on("hv1", 1)]},
+                {"cause": "acl", "text": "an ACL drops it", "packets": 1, "bytes": 100, "nodes": [on("hv1", 1)]},
                 {"cause": "no-route", "text": "no route", "packets": 5, "bytes": 500,
-                    "hosts": [on("hv1", 2), on("hv2", 3)]},
+                    "nodes": [on("hv1", 2), on("hv2", 3)]},
             ],
         });
         assert_eq!(to_members(&dropped()), [("drops".to_owned(), expected)]);
@@ -186,10 +186,10 @@ not counted: hv3: the switch is not connected
 
     #[test]
     fn as_json_each_host_has_its_own_counters() {
-        let expected = json!({"packets": 6, "bytes": 560, "hosts": [
-            {"host": "hv1", "packets": 5, "bytes": 500},
-            {"host": "hv2", "packets": 1, "bytes": 60},
-            {"host": "hv3", "error": "the switch is not connected"},
+        let expected = json!({"packets": 6, "bytes": 560, "nodes": [
+            {"node": "hv1", "packets": 5, "bytes": 500},
+            {"node": "hv2", "packets": 1, "bytes": 60},
+            {"node": "hv3", "error": "the switch is not connected"},
         ]});
         assert_eq!(to_members(&counts_of_three()), [("counters".to_owned(), expected)]);
         assert_eq!(to_members(&FlowCounts::default()), []);

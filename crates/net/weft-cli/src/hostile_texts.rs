@@ -17,7 +17,7 @@ fn unread() -> Vec<pb::UnreadSwitch> {
 
 /// An answer of no host.
 fn unread_rows() -> ListingRows {
-    ListingRows { unread: unread(), hosts: 1, ..ListingRows::default() }
+    ListingRows { unread: unread(), nodes: 1, ..ListingRows::default() }
 }
 
 /// What each command prints of answers with this name wherever a host has a say.
@@ -36,7 +36,7 @@ fn answers() -> Vec<(&'static str, String)> {
     let counts = [("cause".to_owned(), [("hv1".to_owned(), (1, 1))].into())].into();
     let counts = FlowCounts {
         flows: 1,
-        hosts: 1,
+        nodes: 1,
         counts: BTreeMap::new(),
         unread: unread(),
         drops: Some(Drops { causes, counts }),

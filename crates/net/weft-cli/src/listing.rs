@@ -68,13 +68,13 @@ fn plain(value: &Json) -> String {
 
 /// Why there are no rows, as far as it is known.
 fn none(found: &ListingRows) -> String {
-    let ListingRows { listing, hosts, unread, .. } = found;
-    let answered = hosts.saturating_sub(unread.len() as u64);
-    match hosts {
+    let ListingRows { listing, nodes, unread, .. } = found;
+    let answered = nodes.saturating_sub(unread.len() as u64);
+    match nodes {
         0 if listing.otherwise.is_empty() => format!("no {}\n", listing.name.replace('-', " ")),
         0 => format!("{}\n", listing.otherwise),
         _ => {
-            format!("no {} on the {answered} of {hosts} hosts that answer\n", listing.name.replace('-', " "))
+            format!("no {} on the {answered} of {nodes} hosts that answer\n", listing.name.replace('-', " "))
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn to_json(found: &ListingRows) -> String {
         let _ = writeln!(text, "{}", Json::Object(row.clone()));
     }
     for unread in &found.unread {
-        let _ = writeln!(text, "{}", serde_json::json!({"host": unread.node, "error": unread.error}));
+        let _ = writeln!(text, "{}", serde_json::json!({"node": unread.node, "error": unread.error}));
     }
     text
 }
@@ -147,7 +147,7 @@ mod tests {
             otherwise: "nothing is learned".to_owned(),
             columns: vec![
                 column("switch", false, false),
-                column("host", false, false),
+                column("node", false, false),
                 column("the_port", false, false),
                 column("why", false, false),
                 column("limit", true, false),
@@ -159,14 +159,14 @@ mod tests {
         };
         ListingRows {
             listing,
-            hosts: 3,
+            nodes: 3,
             rows: vec![
                 row(
-                    serde_json::json!({"switch": "blue", "host": "hv1", "the_port": null, "why": null, "limit": 4096, "count": 3,
+                    serde_json::json!({"switch": "blue", "node": "hv1", "the_port": null, "why": null, "limit": 4096, "count": 3,
                     "reached": false}),
                 ),
                 row(
-                    serde_json::json!({"switch": "blue", "host": "hv10", "the_port": "any-1", "why": null, "limit": 5, "count": 5,
+                    serde_json::json!({"switch": "blue", "node": "hv10", "the_port": "any-1", "why": null, "limit": 5, "count": 5,
                     "reached": true, "addresses": ["02:00:00:00:00:01", "02:00:00:00:00:02"]}),
                 ),
             ],
@@ -196,7 +196,7 @@ hv3: not known: the switch is not connected
             to_text(&empty, true),
             "no learned addresses on the 2 of 3 hosts that answer\nhv3: not known: the switch is not connected\n"
         );
-        let nowhere = ListingRows { hosts: 0, unread: Vec::new(), ..empty };
+        let nowhere = ListingRows { nodes: 0, unread: Vec::new(), ..empty };
         assert_eq!(to_text(&nowhere, true), "nothing is learned\n");
     }
 
@@ -205,6 +205,6 @@ hv3: not known: the switch is not connected
         let lines: Vec<Json> =
             to_json(&found()).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert_eq!((lines.len(), &lines[1]["addresses"][0]), (3, &"02:00:00:00:00:01".into()));
-        assert_eq!(lines[2], serde_json::json!({"host": "hv3", "error": "the switch is not connected"}));
+        assert_eq!(lines[2], serde_json::json!({"node": "hv3", "error": "the switch is not connected"}));
     }
 }

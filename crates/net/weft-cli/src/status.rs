@@ -70,13 +70,13 @@ impl Status {
 fn only(status: &mut StatusResponse, node: &str) -> Result<(), Failure> {
     status.switches.retain(|switch| switch.node == node);
     if status.switches.is_empty() {
-        let kind = &status.host_kind;
+        let kind = &status.node_kind;
         return Err(Failure::Rejected(format!(
             "there is no {kind} `{}`; `weft get {kind}` lists them",
             shown(&cut(node))
         )));
     }
-    let kind = &status.host_kind;
+    let kind = &status.node_kind;
     status.problems.retain(|problem| {
         problem.object.as_ref().is_some_and(|object| object.kind == *kind && object.id == node)
     });
@@ -114,7 +114,8 @@ fn to_json(status: &StatusResponse, counts: Option<&FlowCounts>) -> String {
         .switches
         .iter()
         .map(|switch| {
-            let mut shown = json!({
+            json!({
+                "node": switch.node,
                 "connected": switch.connected, "not_connected_since": since(switch), "synced": switch.synced,
                 "last_error": switch.last_error, "pending": switch.pending, "confirmed_txn": switch.confirmed_txn,
                 "flows": switch.flows, "groups": switch.groups, "tunnels": switch.tunnels, "patches": switch.patches, "vifs": switch.vifs,
@@ -122,10 +123,7 @@ fn to_json(status: &StatusResponse, counts: Option<&FlowCounts>) -> String {
                 "foreign_changes": switch.foreign_changes, "last_foreign_change": switch.last_foreign_change,
                 "driver_restarts": switch.driver_restarts, "last_driver_failure": switch.last_driver_failure,
                 "strays": strays_json(switch),
-            });
-            // Named like the kind of the object whose switch it is.
-            shown[&status.host_kind] = switch.node.as_str().into();
-            shown
+            })
         })
         .collect();
     let objects: BTreeMap<_, _> = status.objects.iter().collect();

@@ -98,7 +98,7 @@ fn events_of_now_are_the_last_changes_and_what_is_wrong() {
     );
     assert_eq!((&lines[2]["what"], &lines[2]["code"]), (&"present".into(), &"unlucky".into()));
     let host = lines.last().unwrap();
-    assert_eq!((&host["type"], &host["node"]), (&"host".into(), &"hv1".into()));
+    assert_eq!((&host["type"], &host["node"]), (&"node".into(), &"hv1".into()));
 }
 
 #[test]

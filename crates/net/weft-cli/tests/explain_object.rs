@@ -38,7 +38,7 @@ fn an_object_is_explained_in_sentences() {
     );
     assert_eq!(explain(&["switch_port", "red-1"]).stdout, port.stdout);
     let json: Value = serde_json::from_str(&explain(&["switch_port/red-1", "--json"]).stdout).unwrap();
-    assert_eq!((&json["transaction"], &json["hosts"]), (&json!(2), &json!(["hv2"])));
+    assert_eq!((&json["transaction"], &json["nodes"]), (&json!(2), &json!(["hv2"])));
     assert!(json["flows"]["ACL"].as_u64() > Some(0), "{json}");
     // The switch has the port's flows, and not those of another port.
     let on = |port: &str| -> Value {

@@ -387,7 +387,7 @@ fn what_a_package_declares_has_endpoints_a_schema_and_commands_without_a_line_of
     let listed = get("/v1/quarantines/infected/quarantined-ports");
     let row = serde_json::json!({"quarantine": "infected", "port": "p1", "switch": "blue"});
     assert_eq!(listed["rows"], serde_json::json!([row]));
-    assert_eq!(get("/v1/quarantines/infected/quarantine-drops")["hosts"], 0);
+    assert_eq!(get("/v1/quarantines/infected/quarantine-drops")["nodes"], 0);
     assert_eq!(get("/v1/quarantines/infected")["state"]["ports"], 1);
     assert!(get("/v1/schema/quarantine")["properties"]["label"].is_object());
     let document = get("/v1/openapi.json");

@@ -156,9 +156,9 @@ fn a_flow_expression_is_a_packet_and_floods_are_a_tree_of_copies() {
     assert_eq!(trace["verdict"], "delivered");
     assert_eq!(trace["delivered"][0]["port"], "blue-1", "the host answers: {trace}");
     let flood = flood();
-    assert_eq!(flood["delivered"], json!([{"port": "blue-2", "host": "hv2", "changes": []}]));
+    assert_eq!(flood["delivered"], json!([{"port": "blue-2", "node": "hv2", "changes": []}]));
     assert_eq!((&flood["hops"][0]["before"], &flood["hops"][1]["before"]), (&Value::Null, &json!(0)));
-    assert_eq!(flood["hops"][1]["host"], "hv2");
+    assert_eq!(flood["hops"][1]["node"], "hv2");
 }
 
 /// The trace of a broadcast.

@@ -167,8 +167,8 @@ impl Controller for Fake {
             last_error: if synced { String::new() } else { "connection refused".to_owned() },
             ..pb::SwitchStatus::default()
         };
-        let (last_txn, switches, host_kind) = (7, vec![switch], "transport_node".to_owned());
-        Ok(Response::new(pb::StatusResponse { last_txn, switches, host_kind, ..Default::default() }))
+        let (last_txn, switches, node_kind) = (7, vec![switch], "transport_node".to_owned());
+        Ok(Response::new(pb::StatusResponse { last_txn, switches, node_kind, ..Default::default() }))
     }
 
     type TakeSnapshotStream = Results<pb::TakeSnapshotResponse>;

@@ -98,7 +98,7 @@ pub struct ListingRows {
     /// What is answered.
     pub listing: pb::Listing,
     /// The number of hosts that were asked.
-    pub hosts: u64,
+    pub nodes: u64,
     /// The rows: values by the names of columns. Those of a listing are in the order of the answer, those of counters in that of their
     /// columns.
     pub rows: Vec<Map<String, Json>>,
@@ -200,7 +200,7 @@ impl Client {
             within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
         {
             if let Some(listing) = message.listing {
-                (found.listing, found.hosts) = (listing, message.hosts);
+                (found.listing, found.nodes) = (listing, message.nodes);
             }
             for row in message.rows {
                 let row = serde_json::from_str(&row).map_err(|error| Status::internal(error.to_string()));

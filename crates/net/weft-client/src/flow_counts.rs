@@ -10,7 +10,7 @@ pub struct FlowCounts {
     /// How many flows the rules name for the object; none have counters if it is 0.
     pub flows: u64,
     /// The number of hosts with flows that count.
-    pub hosts: u64,
+    pub nodes: u64,
     /// The counters of each host that has answered, in order.
     pub counts: BTreeMap<String, (u64, u64)>,
     /// The hosts of which nothing is known, in order.
@@ -45,7 +45,7 @@ impl FlowCounts {
     /// Adds a part of the answer.
     pub(crate) fn add(&mut self, part: pb::CountFlowsResponse) {
         self.flows += part.flows;
-        self.hosts += part.hosts;
+        self.nodes += part.nodes;
         if part.drops {
             let causes = part.causes.into_iter().map(|cause| (cause.cause, cause.text));
             self.drops.get_or_insert_default().causes.extend(causes);

@@ -734,14 +734,14 @@ pub struct ReadListingResponse {
     /// What is answered; in the first message alone.
     #[prost(message, optional, tag = "1")]
     pub listing: ::core::option::Option<Listing>,
-    /// How many hosts are asked; in the first message alone.
+    /// How many transport nodes are asked; in the first message alone.
     #[prost(uint64, tag = "2")]
-    pub hosts: u64,
+    pub nodes: u64,
     /// Each a JSON object with the values of columns by their names. If a count has a greatest value, `reached` says whether it is there.
     #[prost(string, repeated, tag = "3")]
     #[serde(serialize_with = "crate::message_json::json_texts")]
     pub rows: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The hosts of which nothing is known.
+    /// Those of which nothing is known.
     #[prost(message, repeated, tag = "4")]
     pub unread: ::prost::alloc::vec::Vec<UnreadSwitch>,
 }
@@ -821,7 +821,7 @@ pub struct CountFlowsResponse {
     #[prost(uint64, tag = "3")]
     pub flows: u64,
     #[prost(uint64, tag = "4")]
-    pub hosts: u64,
+    pub nodes: u64,
     /// Whether the rules say which flows drop packets of the object, and all causes that there are; in the first message.
     #[prost(bool, tag = "5")]
     pub drops: bool,
@@ -1072,7 +1072,7 @@ pub struct StatusResponse {
     pub problems: ::prost::alloc::vec::Vec<Problem>,
     /// The kind of objects whose switches these are; empty if the rules have none.
     #[prost(string, tag = "6")]
-    pub host_kind: ::prost::alloc::string::String,
+    pub node_kind: ::prost::alloc::string::String,
     /// The files and folders of the rules, as the configuration has them; `builtin` is the built-in rules.
     #[prost(string, repeated, tag = "7")]
     pub rules: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,

@@ -18,8 +18,8 @@ use crate::core::Core;
 use crate::derived::listings::{flow_key, int, match_of, table_of, text};
 use crate::rules::Rules;
 
-/// The column of an answer with the host that counts, if the table has none.
-const HOST: &str = "host";
+/// The column of an answer with the transport node whose switch counts, if the table has none.
+const NODE: &str = "node";
 /// The column of an answer that says whether a count has reached its limit.
 const REACHED: &str = "reached";
 
@@ -68,8 +68,8 @@ impl Description {
         let mut columns: Vec<Column> = shown(table, listing.reads.as_ref()).map(plain).collect();
         if let Some(reads) = &listing.reads {
             if reads.host.is_none() {
-                let host = Column { name: HOST.to_owned(), number: false, detail: false };
-                columns.insert(1.min(columns.len()), host);
+                let node = Column { name: NODE.to_owned(), number: false, detail: false };
+                columns.insert(1.min(columns.len()), node);
             }
             columns.extend(reads.counts.iter().map(|count| Column {
                 name: count.name.clone(),
@@ -400,7 +400,7 @@ impl Plan {
         let mut row: Map<String, Json> =
             members.clone().map(|(at, value)| (columns[*at].name.clone(), json(value))).collect();
         if reads.host.is_none() {
-            row.insert(HOST.to_owned(), host.into());
+            row.insert(NODE.to_owned(), host.into());
         }
         for count in &reads.counts {
             let number = match count.counted {

@@ -9,7 +9,7 @@ use crate::program::{Count, Counted, Counter, Listing, Reading};
 use crate::syntax::ast::{self, Ident, ListingWord};
 
 /// Names that columns of answers have on their own.
-const OF_ANSWERS: [&str; 2] = ["host", "reached"];
+const OF_ANSWERS: [&str; 2] = ["node", "reached"];
 
 /// Checks all listings and tables of counters. The result has the numbers of declarations.
 pub(super) fn check(declarations: &Declarations<'_>, reports: &mut Reports) -> Vec<Listing> {
@@ -96,7 +96,7 @@ impl Checker<'_, '_> {
             }
             other => {
                 let message = format!("nothing called `{other}` counts");
-                let help = "`meter(host, meter)`, `flow(table_id, priority, match)` and `learned(table_id, match, cookie)` do";
+                let help = "`meter(node, meter)`, `flow(table_id, priority, match)` and `learned(table_id, match, cookie)` do";
                 reports.push(Report::new(Code::Object, reads.what.span, message, help));
                 return None;
             }
@@ -218,8 +218,8 @@ impl Checker<'_, '_> {
     }
 }
 
-const HELP: &str = "for example: counter table drops(port: ref switch_port, host: string, meter: int) \
-                    reads meter(host, meter) as (packets: packets, dropped: dropped);";
+const HELP: &str = "for example: counter table drops(port: ref switch_port, node: string, meter: int) \
+                    reads meter(node, meter) as (packets: packets, dropped: dropped);";
 const OF_METER: [(&str, Counted); 3] =
     [("packets", Counted::Packets), ("bytes", Counted::Bytes), ("dropped", Counted::Dropped)];
 const OF_FLOW: [(&str, Counted); 2] = [("packets", Counted::Packets), ("bytes", Counted::Bytes)];

@@ -38,7 +38,7 @@ impl Api {
         tokio::spawn(async move {
             let first = pb::ReadListingResponse {
                 listing: Some(message_of(plan.description())),
-                hosts: readings.len() as u64,
+                nodes: readings.len() as u64,
                 ..Default::default()
             };
             if sender.send(Ok(first)).await.is_some() && !readings.is_empty() {

@@ -119,7 +119,7 @@ impl ObjectAnswer {
             "id": self.id,
             "doc": self.doc,
             "fields": pairs(&self.fields),
-            "hosts": self.homes,
+            "nodes": self.homes,
             "places": self.places.iter().map(shown).collect::<Vec<_>>(),
             "numbers": self.numbers,
             "reported": numbers(&self.reported),

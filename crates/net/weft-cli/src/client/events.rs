@@ -301,7 +301,7 @@ impl Event {
             Event::Problem { kind, id, text, code, how } => json!({
                 "type": "problem", "at": now, "what": how, "object": {"kind": kind, "id": id}, "text": text, "code": code,
             }),
-            Event::Host { node, how } => json!({"type": "host", "at": now, "what": how, "node": node}),
+            Event::Host { node, how } => json!({"type": "node", "at": now, "what": how, "node": node}),
         }
     }
 }

@@ -115,7 +115,7 @@ fn a_package_adds_a_feature_to_the_built_in_rules() {
         let text = weft(&["get", "quarantine-drops", "infected", "--json"]);
         let rows: Vec<serde_json::Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let on_hv1 = rows.iter().find(|row| row["host"] == "hv1" && row["port"] == "acme-1")?;
+        let on_hv1 = rows.iter().find(|row| row["node"] == "hv1" && row["port"] == "acme-1")?;
         (on_hv1["packets"].as_u64()? > 0 && on_hv1["bytes"].as_u64()? > 0).then_some(())
     };
     wait_for("packets that the quarantine drops", dropped);

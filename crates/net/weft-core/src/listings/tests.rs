@@ -96,9 +96,9 @@ fn a_description_has_the_columns_of_an_answer() {
     let names = |name: &str| -> Vec<String> {
         asked(&core, name, None).description().columns.into_iter().map(|column| column.name).collect()
     };
-    assert_eq!(names("port-drops"), ["port", "host", "seen", "dropped"]);
-    assert_eq!(names("switch-packets"), ["switch", "host", "packets", "bytes"]);
-    assert_eq!(names("learned"), ["switch", "host", "port", "limit", "count", "addresses"]);
+    assert_eq!(names("port-drops"), ["port", "node", "seen", "dropped"]);
+    assert_eq!(names("switch-packets"), ["switch", "node", "packets", "bytes"]);
+    assert_eq!(names("learned"), ["switch", "node", "port", "limit", "count", "addresses"]);
     let nets = asked(&core, "port-nets", None).description();
     assert_eq!(
         (nets.doc.as_str(), nets.otherwise.as_str()),
@@ -118,8 +118,8 @@ fn a_meter_that_is_not_there_yet_has_counted_nothing() {
     assert_eq!(
         answer(&plan, "hv1", &counts, false),
         json!([
-            {"port": "b1", "host": "hv1", "seen": 0, "dropped": 0},
-            {"port": "b3", "host": "hv1", "seen": 1000, "dropped": 890},
+            {"port": "b1", "node": "hv1", "seen": 0, "dropped": 0},
+            {"port": "b3", "node": "hv1", "seen": 1000, "dropped": 890},
         ])
     );
 }
@@ -136,7 +136,7 @@ fn flows_are_read_where_they_are_and_those_of_an_object_are_added_up() {
     let counts = plan.to_read()["hv1"].flows.iter().zip([5, 7]).map(counted).collect();
     let counts = Counts { flows: counts, ..Counts::default() };
     let rows = answer(&plan, "hv1", &counts, false);
-    assert_eq!(rows, json!([{"switch": "blue", "host": "hv1", "packets": 12, "bytes": 24}]));
+    assert_eq!(rows, json!([{"switch": "blue", "node": "hv1", "packets": 12, "bytes": 24}]));
     assert_eq!(core.flows_counted_for("switch", "blue").len(), 3);
     assert_eq!(core.flows_counted_for("port", "blue").len(), 0);
 }
@@ -158,8 +158,8 @@ fn learned_flows_are_counted_by_cookie_and_listed_for_those_who_ask() {
     let counts = Counts { learned, ..Counts::default() };
     let expected = |details: bool| {
         let mut rows = json!([
-            {"switch": "blue", "host": "hv2", "port": "b1", "limit": 2, "count": 2, "reached": true},
-            {"switch": "blue", "host": "hv2", "port": "b2", "limit": 2, "count": 1, "reached": false},
+            {"switch": "blue", "node": "hv2", "port": "b1", "limit": 2, "count": 2, "reached": true},
+            {"switch": "blue", "node": "hv2", "port": "b2", "limit": 2, "count": 1, "reached": false},
         ]);
         if details {
             rows[0]["addresses"] = json!(["02:00:00:00:00:02", "02:00:00:00:00:04"]);

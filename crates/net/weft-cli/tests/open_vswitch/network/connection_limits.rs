@@ -94,7 +94,7 @@ fn a_machine_that_floods_connections_has_a_bounded_number_and_another_opens_its_
     let dropped = wait_for("the counters of the meter", || {
         let json = ask(&testbed, &["get", "connection-drops", "loud", "--json"]);
         let row: serde_json::Value = serde_json::from_str(json.trim()).unwrap();
-        assert_eq!((&row["host"], &row["limit"]), (&"hv1".into(), &50.into()));
+        assert_eq!((&row["node"], &row["limit"]), (&"hv1".into(), &50.into()));
         row["dropped"].as_u64().filter(|dropped| *dropped > sent / 10 * 9)
     });
     assert!(dropped < sent, "{dropped} of {sent}");

@@ -51,7 +51,7 @@ fn counted(testbed: &Testbed) -> (u64, u64) {
     let json = ask(testbed, &["get", "flood-drops", "loud-1", "--json"]);
     let row: serde_json::Value =
         serde_json::from_str(json.trim()).unwrap_or_else(|why| panic!("{why}: {json}"));
-    assert_eq!((&row["port"], &row["host"], &row["limit"]), (&"loud-1".into(), &"hv1".into(), &100.into()));
+    assert_eq!((&row["port"], &row["node"], &row["limit"]), (&"loud-1".into(), &"hv1".into(), &100.into()));
     (row["frames"].as_u64().unwrap(), row["dropped"].as_u64().unwrap())
 }
 

@@ -179,7 +179,7 @@ fn a_port_takes_as_many_addresses_as_its_switch_says_and_for_as_long() {
     limits(50, 300);
     let json = weft_get(&testbed, &["--json"]);
     let rows: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of_host = |host: &str| rows.iter().find(|row| row["host"] == host && row["port"] == "any-2").cloned();
+    let of_host = |host: &str| rows.iter().find(|row| row["node"] == host && row["port"] == "any-2").cloned();
     for host in ["hv1", "hv2", "hv3"] {
         let row = of_host(host).unwrap_or_else(|| panic!("{host}: {json}"));
         assert!(row["count"] == 5 || row["count"] == 6, "{row}");
