@@ -29,7 +29,7 @@ pub(crate) struct Soak {
     #[arg(long, value_name = "N", default_value_t = 500)]
     figure6: u64,
     /// Kills of a controller under load
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     kills: u64,
     /// Rounds of clients whose answers are lost, each with a kill of the controller
     #[arg(long, value_name = "N", default_value_t = 300)]

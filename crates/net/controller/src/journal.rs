@@ -17,6 +17,8 @@ mod epoch;
 mod files;
 mod fold;
 mod origins;
+#[cfg(test)]
+mod power_loss;
 mod put_aside;
 mod replay;
 mod seal;

@@ -2,6 +2,7 @@
 
 mod bisect;
 mod flows;
+mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write as _};
@@ -13,7 +14,7 @@ use controller::JournalView;
 use controller::journal;
 use nlog::Program;
 use nlog_data::json::ContentsWriter;
-use nlog_data::{Columns, Evaluator, Row, TableId, Tables};
+use nlog_data::{Columns, CommitError, Evaluator, Row, TableId, Tables};
 use nlog_dataflow::{Dataflow, Options};
 
 use crate::eval::{Run, Running};
@@ -28,6 +29,7 @@ const EXAMPLE: &str = r#"Examples:
   weft replay STATE --from 1000 --at 1010           the changes of ten transactions
   weft replay net.weft --rules builtin my-rules     what other rules would have made of it
   weft replay STATE --bisect 'acl(id: "a1", ..)'    the transaction that made a row (dis)appear
+  weft replay STATE --bisect 'packet web-1 --to db-1 --tcp 5432'   … that a packet arrives or not
 
 RECORDED is a snapshot (`weft snapshot take`), a journal, or the state folder of a controller. The
 rules are those that a snapshot has; for a journal without them, the built-in ones. `weft explain`,
@@ -52,8 +54,8 @@ pub(crate) struct Replay {
     /// Print what differs with these rules; `builtin` is the built-in ones
     #[arg(long, value_name = "RULES", num_args(1..), conflicts_with = "bisect")]
     rules: Vec<PathBuf>,
-    /// Find the transaction that made rows like this one appear or vanish
-    #[arg(long, value_name = "ATOM", conflicts_with = "tables")]
+    /// Find the transaction that made rows (dis)appear, or changed what becomes of a packet
+    #[arg(long, value_name = "ATOM|PACKET", conflicts_with = "tables")]
     bisect: Option<String>,
     /// Tables to show: `all`, or names with commas [default: output tables]
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
@@ -69,6 +71,9 @@ impl Replay {
         // What comes first decides which segment of a state folder is read.
         let recorded = Recorded::open(&self.recorded, self.from.or(self.at))?;
         let at = recorded.last_until(self.at)?;
+        if let Some(words) = self.bisect.as_deref().and_then(|asked| asked.strip_prefix("packet ")) {
+            return verdict::run(&recorded, words, &at);
+        }
         if let Some(atom) = &self.bisect {
             return bisect::run(&recorded, atom, &at, usize::from(self.workers));
         }
@@ -186,16 +191,23 @@ fn engine_at(
     let options = Options { workers, observe: Tables::These(tables.clone()), ..Options::default() };
     let engine = Dataflow::new(Arc::clone(program), options);
     let mut engine = engine.map_err(|error| Failure::Outside(error.to_string()))?;
+    view_at(recorded, program, txn)?.load(&mut engine).map_err(refused)?;
+    Ok(engine)
+}
+
+/// What the records up to a transaction add up to.
+fn view_at(recorded: &Recorded, program: &Arc<Program>, txn: u64) -> Result<JournalView, Failure> {
     let failed = |error| Failure::outside(format!("cannot read {}", recorded.file().display()), error);
     let journal = journal::open(recorded.file()).map_err(failed)?;
     let view = JournalView::read(program, journal, Some(txn)).map_err(failed)?;
-    let view = view.ok_or_else(|| {
+    view.ok_or_else(|| {
         Failure::Rejected(format!(
             "{}: the records up to transaction {txn} are damaged, or do not fit these rules",
             recorded.file().display()
         ))
-    })?;
-    view.load(&mut engine)
-        .map_err(|error| Failure::Rejected(format!("the rules refuse the state: {error}")))?;
-    Ok(engine)
+    })
+}
+
+fn refused(error: CommitError) -> Failure {
+    Failure::Rejected(format!("the rules refuse the state: {error}"))
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 
 use nlog::Program;
 use objects::ObjectKey;
@@ -122,6 +122,40 @@ struct PacketArguments {
     /// Trace each packet of a capture (pcap or pcapng); prints a line for each
     #[arg(long, help_heading = MORE, value_name = "FILE", conflicts_with_all = ["flow", "to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
     pcap: Option<PathBuf>,
+}
+
+/// A packet as the words after `weft trace` describe it: the sending port, and its options.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+pub(crate) struct TracedPacket {
+    from: String,
+    #[command(flatten)]
+    packet: PacketArguments,
+}
+
+impl TracedPacket {
+    /// The packet of these words, which blanks separate.
+    pub(crate) fn parse(words: &str) -> Result<Self, Failure> {
+        let example = "write the packet as after `weft trace`: packet web-1 --to db-1 --tcp 5432";
+        let parsed = Self::try_parse_from(words.split_whitespace());
+        let packet = parsed.map_err(|error| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            Failure::Usage(format!("{line}; {example}"))
+        })?;
+        match packet.packet.pcap {
+            Some(_) => Err(Failure::Usage(format!("--pcap has many packets; {example}"))),
+            None => Ok(packet),
+        }
+    }
+
+    /// The trace of the packet.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if the network has no such port or address.
+    pub(crate) fn trace(&self, network: &mut Network) -> Result<Trace, Failure> {
+        self.packet.trace(network, &self.from)
+    }
 }
 
 /// Where a packet is in its connection.

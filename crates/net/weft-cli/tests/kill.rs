@@ -1,7 +1,7 @@
 //! A controller that is killed under load: all that it acknowledged is there after a restart, and nothing half.
 //!
 //! `WEFT_TEST_KILLS` says how often it is killed, `WEFT_TEST_SEED` what the clients do; `cargo xtask soak` kills it a
-//! hundred times.
+//! thousand times.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -15,7 +15,7 @@ use crate::routes::Controller;
 const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A host, and objects: it and a port.
-fn host(controller: &Controller, number: u64) -> ((FakeDatabase, FakeSwitch), String) {
+pub(crate) fn host(controller: &Controller, number: u64) -> ((FakeDatabase, FakeSwitch), String) {
     let [ovsdb, openflow] = ["db", "of"].map(|name| controller.folder.path(&format!("{name}{number}")));
     let (database, switch) = (FakeDatabase::start(&ovsdb).unwrap(), FakeSwitch::start(&openflow).unwrap());
     let id = FakeSwitch::DATAPATH_ID + number;
@@ -31,7 +31,7 @@ fn host(controller: &Controller, number: u64) -> ((FakeDatabase, FakeSwitch), St
 }
 
 /// Waits until something is so.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}: not within {DEADLINE:?}");

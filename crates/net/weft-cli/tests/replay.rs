@@ -8,6 +8,8 @@ use test_random::Random;
 use weft_client::Client;
 use weft_client::pb::Flow;
 
+use crate::receipts::{host, until};
+use crate::routes;
 use crate::support::Folder;
 use crate::support::controller::{Controller, DEADLINE, seed};
 
@@ -69,7 +71,10 @@ fn a_replay_has_the_flows_and_the_changes_of_every_transaction() {
         assert_eq!(found.has_status(0).lines(), *flows, "transaction {txn}");
     }
     let last = expected.last().unwrap();
-    assert_eq!(folder.weft(&["replay", "net.weft", "--host", "hv1", "--workers", "2"]).lines(), *last);
+    for (recorded, workers) in [("net.weft", "2"), ("net.weft", "4"), ("state", "4")] {
+        let found = folder.weft(&["replay", recorded, "--host", "hv1", "--workers", workers]);
+        assert_eq!(found.lines(), *last, "{recorded}, {workers} workers");
+    }
     assert_eq!(
         folder.weft(&["replay", "net.weft", "--host", "hv1", "--rules", "builtin"]).has_status(0).stdout,
         ""
@@ -90,6 +95,64 @@ fn a_replay_has_the_flows_and_the_changes_of_every_transaction() {
     assert!(found.has_status(0).stdout.contains("appeared with transaction 3, of "), "{}", found.stdout);
     let found = folder.weft(&["replay", "net.weft", "--bisect", r#"acl(id: "a", ..)"#]);
     assert!(found.has_status(0).stdout.contains("It was there after transaction 3 of "), "{}", found.stdout);
+}
+
+#[test]
+fn the_transaction_since_which_a_packet_is_dropped_or_arrives_is_found() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _entered = runtime.enter();
+    let controller = routes::Controller::start();
+    let ((database, _switch), objects) = host(&controller, 1);
+    let apply = |objects: &str| {
+        controller.folder.write("objects.yaml", objects);
+        let file = controller.folder.path("objects.yaml");
+        let applied = controller.weft(&["apply", "-f", file.to_str().unwrap(), "--json", "--wait"]);
+        let applied: Json = serde_json::from_str(&applied.has_status(0).stdout).unwrap();
+        applied["txn"].as_u64().expect("a transaction")
+    };
+    let port = |id: &str, number: u8| {
+        let address = format!("{{mac: '02:00:00:00:01:0{number}', ips: [10.0.0.{number}]}}");
+        format!("---\n{{kind: switch_port, id: {id}, switch: blue, addresses: [{address}]}}\n")
+    };
+    apply(&format!("{{kind: switch, id: blue}}\n---\n{objects}{}{}", port("web", 1), port("db", 2)));
+    for id in ["web", "db"] {
+        assert!(database.plug("br-int", id, &[("iface-id", id)]).unwrap());
+    }
+    let words = ["web", "--to", "db", "--tcp", "5432"];
+    until("the packet arrives", || controller.weft(&[&["trace"][..], &words].concat()).status == Some(0));
+    let bisect = || {
+        let asked = format!("packet {}", words.join(" "));
+        controller.folder.weft(&["replay", "state", "--bisect", &asked]).has_status(0).stdout.clone()
+    };
+    let others = |round: u8| {
+        for number in 0..5 {
+            apply(&format!("{{kind: switch, id: s{number}, labels: {{round: r{round}}}}}"));
+        }
+    };
+    let attached = bisect();
+    assert!(attached.contains(": delivered to db on hv1\nafter transaction "), "{attached}");
+    others(1);
+    let closed = apply(&acl("close", 5432));
+    others(2);
+    let found = bisect();
+    let changed = format!("\nTransaction {closed}, of ");
+    assert!(found.contains(": dropped on hv1 ") && found.contains(&changed), "{found}");
+    assert!(
+        found.contains(&format!("\nafter transaction {}: delivered to db on hv1\n", closed - 1)),
+        "{found}"
+    );
+    assert!(found.contains(" by weft apply, changed that.\n"), "{found}");
+    for (packet, why) in [
+        ("packet web --to nobody", "nobody"),
+        ("packet web --pcap x", "--pcap has many packets; write the packet as after `weft trace`"),
+        (
+            "packet web --speed 5",
+            "unexpected argument '--speed' found; write the packet as after `weft trace`",
+        ),
+    ] {
+        let refused = controller.folder.weft(&["replay", "state", "--bisect", packet]);
+        assert!(refused.has_status(2).stderr.contains(why), "{}", refused.stderr);
+    }
 }
 
 /// A package with one more flow for each host.

@@ -10,7 +10,7 @@ use weft_core::record::ObjectChanges;
 
 use super::*;
 
-fn record(txn: u64) -> Record {
+pub(super) fn record(txn: u64) -> Record {
     Record {
         txn,
         at: "2026-11-20T09:00:00.000001Z".to_owned(),
@@ -35,12 +35,12 @@ fn record(txn: u64) -> Record {
 }
 
 /// A record of several pages.
-fn large(txn: u64) -> Record {
+pub(super) fn large(txn: u64) -> Record {
     let rows = (0..400).map(|row| vec![json!(format!("s{txn}-{row}")), json!("")]).collect();
     Record { insert: BTreeMap::from([("logical_switch".into(), rows)]), ..record(txn) }
 }
 
-fn open(folder: &Path) -> Result<(Journal, Vec<Record>), JournalError> {
+pub(super) fn open(folder: &Path) -> Result<(Journal, Vec<Record>), JournalError> {
     let mut replay = Replay::open(folder)?;
     let records = replay.by_ref().collect::<Result<_, _>>()?;
     Ok((replay.finish()?, records))

@@ -1,0 +1,101 @@
+//! The transaction that changed what becomes of a packet.
+
+use std::sync::Arc;
+
+use nlog::Program;
+use packet_trace::{Network, hook_engine, text};
+
+use super::view_at;
+use crate::exit::{Failure, print};
+use crate::program::compile_sources;
+use crate::recorded::{Head, Moment, Recorded};
+use crate::trace::TracedPacket;
+
+/// What becomes of the packet.
+#[derive(PartialEq, Eq)]
+struct Verdict {
+    arrives: bool,
+    text: String,
+}
+
+/// The past of a packet.
+struct Past<'a> {
+    recorded: &'a Recorded,
+    program: Arc<Program>,
+    packet: TracedPacket,
+}
+
+impl Past<'_> {
+    /// What became of the packet after a transaction. Before its port was there, it could not be sent.
+    fn after(&self, txn: u64) -> Result<Verdict, Failure> {
+        match self.trace(txn) {
+            Ok(verdict) => Ok(verdict),
+            Err(Failure::Usage(why)) => {
+                Ok(Verdict { arrives: false, text: format!("it could not be sent: {why}") })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn trace(&self, txn: u64) -> Result<Verdict, Failure> {
+        let mut engine = hook_engine(&self.program).map_err(Failure::Outside)?;
+        let view = view_at(self.recorded, &self.program, txn)?;
+        let rows = view.load(&mut *engine).map_err(super::refused)?;
+        let mut network = Network::new(&self.program, rows).map_err(Failure::Rejected)?;
+        let trace = self.packet.trace(&mut network)?;
+        Ok(Verdict { arrives: trace.is_delivered(), text: text::verdict(&trace) })
+    }
+
+    /// The first transaction up to the last one since which the packet arrives, or does not, as it does at the end. If it came and
+    /// went several times, it is one of these changes: the states are looked at that lie ever twice as far from the end, and then
+    /// the halves between the two where it differs. `None` if it is the same in all of them.
+    fn change(&self, first: u64, last: u64, arrives: bool) -> Result<Option<u64>, Failure> {
+        let differs = |txn| Ok::<_, Failure>(self.after(txn)?.arrives != arrives);
+        let (mut same, mut distance) = (last, 1);
+        let mut other = loop {
+            if same == first {
+                return Ok(None);
+            }
+            let earlier = last.saturating_sub(distance).max(first);
+            if differs(earlier)? {
+                break earlier;
+            }
+            (same, distance) = (earlier, distance * 2);
+        };
+        while same - other > 1 {
+            let middle = other + (same - other) / 2;
+            if differs(middle)? {
+                other = middle;
+            } else {
+                same = middle;
+            }
+        }
+        Ok(Some(same))
+    }
+}
+
+/// Prints which transaction up to one made the packet arrive, or not arrive any more.
+pub(super) fn run(recorded: &Recorded, words: &str, at: &Head) -> Result<(), Failure> {
+    let packet = TracedPacket::parse(words)?;
+    let past = Past { recorded, program: compile_sources(&recorded.sources()?)?, packet };
+    let end = past.trace(at.txn)?;
+    let now = format!("after transaction {}: {}\n", at.txn, end.text);
+    let first = recorded.first();
+    let Some(txn) = past.change(first.txn, at.txn, end.arrives)? else {
+        return print(&format!(
+            "{now}It was so after transaction {} of {} already, with which the records begin, and in the states between that were looked at.\n",
+            first.txn, first.at
+        ));
+    };
+    let before = past.after(txn - 1)?;
+    let Head { by, at, .. } = recorded.last_until(Some(Moment::Txn(txn)))?;
+    print(&format!(
+        "{now}after transaction {}: {}\n\
+         Transaction {txn}, of {at} by {by}, changed that.\n\
+         `weft replay {file} --from {} --at {txn}` prints what else it changed.\n",
+        txn - 1,
+        before.text,
+        txn - 1,
+        file = recorded.file().display(),
+    ))
+}
