@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::objects::Kinds;
 use axum::body::Bytes;
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
@@ -36,6 +35,7 @@ mod listings;
 mod messages;
 mod objects;
 mod receipts;
+mod rules;
 mod selector;
 mod stale;
 
@@ -56,9 +56,8 @@ const SNAPSHOT_TIME: Duration = Duration::from_mins(10);
 /// Serves the interface.
 pub(crate) struct Api {
     engine: Engine,
-    rules: Arc<Rules>,
-    /// The description of the API over HTTP, once somebody has asked for it. It depends on the rules alone.
-    description: OnceLock<Bytes>,
+    /// The description of the API over HTTP, once somebody has asked for it, and the rules on which alone it depends.
+    description: Mutex<Option<(Arc<Rules>, Bytes)>>,
     journal: Arc<Path>,
     parsers: Arc<Semaphore>,
     aside: Aside,
@@ -73,12 +72,11 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(engine: Engine, rules: Arc<Rules>, journal: PathBuf) -> Self {
+    pub(crate) fn new(engine: Engine, journal: PathBuf) -> Self {
         let receipts = Reader::new(folder_of(&journal));
         Api {
             engine,
-            rules,
-            description: OnceLock::new(),
+            description: Mutex::default(),
             journal: journal.into(),
             parsers: Arc::new(Semaphore::new(PARSERS)),
             aside: Aside::default(),
@@ -93,30 +91,33 @@ impl Api {
 
     /// The kind of this name, in the singular or the plural, in any case, with hyphens or underscores.
     fn kind(&self, name: &str) -> Result<Arc<str>, Status> {
-        match self.rules.kinds().forgiving(name) {
+        match self.rules().kinds().forgiving(name) {
             Ok(kind) => Ok(kind.shared_name().clone()),
             Err(error) => Err(Status::invalid_argument(format!("kind {}: {error}", quote_text(name)))),
         }
     }
 
-    /// The kinds that the rules declare.
-    pub(crate) fn kinds(&self) -> &Kinds {
-        self.rules.kinds()
-    }
-
     /// The rules that run.
-    pub(crate) fn rules(&self) -> &Rules {
-        &self.rules
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        self.engine.rules().get()
     }
 
     /// The description of the API over HTTP, made when somebody asks for the first time.
-    pub(crate) fn description(&self, describe: impl FnOnce() -> Bytes) -> Bytes {
-        self.description.get_or_init(describe).clone()
+    pub(crate) fn description(&self, describe: impl FnOnce(&Rules) -> Bytes) -> Bytes {
+        let rules = self.rules();
+        let mut made = self.description.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bytes)) = made.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &rules)) {
+            return bytes.clone();
+        }
+        let bytes = describe(&rules);
+        *made = Some((rules, bytes.clone()));
+        bytes
     }
 
     /// The kind that a path names, in the plural.
     pub(crate) fn kind_of_path(&self, name: &str) -> Result<Arc<str>, Status> {
-        let kinds = self.rules.kinds();
+        let rules = self.rules();
+        let kinds = rules.kinds();
         if let Ok(kind) = kinds.forgiving(name) {
             return Ok(kind.shared_name().clone());
         }
@@ -137,13 +138,13 @@ impl Api {
     ) -> Result<String, Status> {
         let place = self.aside.place(account).await?;
         let journal = self.journal.clone();
-        explain::answer(&self.engine, &self.rules, question, form, journal, place).await
+        explain::answer(&self.engine, &self.rules(), question, form, journal, place).await
     }
 
     /// What the engine thread is doing, if it is doing anything.
     fn busy(&self, busy: Busy) -> pb::EngineWork {
         let Busy { with, time, rule, rows } = busy;
-        let rule = rule.map(|rule| self.rules.told(rule)).unwrap_or_default();
+        let rule = rule.map(|rule| self.rules().told(rule)).unwrap_or_default();
         let stalled = time >= STALLED;
         let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         pb::EngineWork { with, milliseconds, rule, rows, stalled }
@@ -333,14 +334,15 @@ impl pb::controller_server::Controller for Api {
         let nodes = nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
         let tenants = if nodes.is_empty() { self.engine.tenants(tenant.as_deref()) } else { Vec::new() };
+        let rules = self.rules();
         let answer = pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_txn: status.last_txn,
             switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
             problems: status.problems.iter().map(|found| problem(found)).collect(),
-            node_kind: self.rules.host_kind().unwrap_or_default().to_owned(),
-            rules: self.rules.packages().to_vec(),
+            node_kind: rules.host_kind().unwrap_or_default().to_owned(),
+            rules: rules.packages().to_vec(),
             tenants: tenants.into_iter().map(tenant_status).collect(),
             engine: self.engine.busy().map(|busy| self.busy(busy)),
         };
@@ -370,6 +372,27 @@ impl pb::controller_server::Controller for Api {
         self.roll_back(request).await
     }
 
+    async fn load_rules(
+        &self,
+        request: Request<pb::LoadRulesRequest>,
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
+        self.load_these_rules(request).await
+    }
+
+    async fn rollback_rules(
+        &self,
+        request: Request<pb::RollbackRulesRequest>,
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
+        self.load_former_rules(request).await
+    }
+
+    async fn rules_history(
+        &self,
+        _: Request<pb::RulesHistoryRequest>,
+    ) -> Result<Response<pb::RulesHistoryResponse>, Status> {
+        Ok(Response::new(self.versions().await?))
+    }
+
     type TakeSnapshotStream = Results<pb::TakeSnapshotResponse>;
 
     async fn take_snapshot(
@@ -378,7 +401,7 @@ impl pb::controller_server::Controller for Api {
     ) -> Result<Response<Self::TakeSnapshotStream>, Status> {
         let account = account(request.extensions());
         let place = self.snapshots.place(&account).await?;
-        let (journal, rules) = (self.journal.clone(), self.rules.clone());
+        let (journal, rules) = (self.journal.clone(), self.rules());
         let file = place.work_within(SNAPSHOT_TIME, move |cancel| {
             let folder = journal.parent().unwrap_or(Path::new("."));
             snapshots::of_folder(folder, &rules, cancel).map_err(|error| match error {

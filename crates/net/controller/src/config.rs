@@ -77,7 +77,7 @@ keys! {
     insecure: bool = false, Some("false"), "`true` or `false`";
     /// The rules to run. `"builtin"` is the built-in rules, and the folder of a package extends them:
     /// `["builtin", "quarantine"]`. Without `"builtin"`, a folder replaces the built-in rules. For a folder that is itself named `builtin`, write
-    /// `"./builtin"`.
+    /// `"./builtin"`. Rules that `weft rules load` has loaded since run in their place, until this names others or their files change.
     rules: Packages = Packages::default(), Some("[\"builtin\"]"), "a path, or a list of paths";
     /// How rules are evaluated. `"timely"` runs them on a worker of timely dataflow even if there is only one worker; several workers are
     /// always timely's. It does not change the results.

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use nlog_data::Evaluator;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
-use weft_core::core::{Core, History, RestoreError};
+use weft_core::core::{Core, History, MakeEvaluator, RestoreError};
 use weft_core::levels::Patience;
 use weft_core::machine::Machine;
 use weft_core::record::Record;
@@ -25,6 +24,7 @@ use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Worker};
 use crate::journal::{self, Journal, JournalError, Keep, Lock, Records, Replay};
 use crate::listener::{BindError, Listener, SocketFile};
+use crate::running_rules::RunningRules;
 use crate::server::serve;
 
 /// The number of news of all switches that may wait for the engine.
@@ -35,9 +35,6 @@ const ENGINE_GRACE: Duration = Duration::from_millis(600);
 const CALLS_GRACE: Duration = Duration::from_millis(200);
 /// The value of [`Parts::probe`] outside tests.
 pub const PROBE: Duration = Duration::from_secs(10);
-
-/// Makes the evaluator, in the thread that it runs in.
-pub(crate) type MakeEvaluator = Box<dyn FnOnce() -> Result<Box<dyn Evaluator>, String> + Send>;
 
 /// What a controller is made of.
 pub struct Parts {
@@ -51,9 +48,9 @@ pub struct Parts {
     pub probe: Duration,
     /// The most rows that a rule may derive from a request: [`weft_core::core::RULE_ROWS`] outside tests.
     pub rule_rows: u64,
-    /// The rules' tables.
+    /// The configured rules.
     pub rules: Arc<Rules>,
-    /// Runs the rules.
+    /// Makes what runs rules, in the thread that it runs in.
     pub evaluator: MakeEvaluator,
     /// Reaches the switches.
     pub drivers: Box<dyn Drivers>,
@@ -176,19 +173,19 @@ impl Daemon {
             warn!(%listen, "insecure: other machines can connect and change the network, without encryption or authentication");
         }
 
-        let (engine, requests) = Engine::new();
+        let (engine, requests) = Engine::new(RunningRules::new(rules.clone()));
         let (sender, news) = mpsc::channel(NEWS_MAX);
         let runtime = tokio::runtime::Handle::current();
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
-        let packages = rules.packages().join(", ");
-        let api = Api::new(engine.clone(), rules.clone(), replay.path().to_owned());
-        let of_rule = rules.clone();
-        let watch = engine.activity().clone().watch(move |fingerprint| of_rule.told(fingerprint));
+        let api = Api::new(engine.clone(), replay.path().to_owned());
+        let running = engine.rules().clone();
+        let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
         let in_thread = move || {
-            let prepared = prepare(evaluator, &rules, replay).and_then(|(mut core, journal)| {
+            let prepared = prepare(&evaluator, &rules, replay).and_then(|(mut core, journal)| {
                 core.bound(rule_rows, requests.activity.progress().clone());
-                let conventions = rules.conventions().clone();
+                core.make_evaluators_with(evaluator);
+                let conventions = core.rules().conventions().clone();
                 let drivers = Running::new(drivers, runtime.clone(), sender, conventions, Some(start));
                 let machine = Machine::start(core, patience, requests.status.clone(), engine::now());
                 Ok(Worker::new(machine, journal, drivers, requests, news, keep)?)
@@ -211,6 +208,7 @@ impl Daemon {
         let app = crate::http::app(api).map_err(DaemonError::Thread)?;
         let (stop_server, stopped) = oneshot::channel();
         let server = tokio::spawn(serve(listener, app, probe, stopped));
+        let packages = engine.rules().get().packages().join(", ");
         info!(%listen, state = %state.display(), rules = packages, "controller started");
         Ok(Daemon {
             engine,
@@ -283,7 +281,7 @@ impl Daemon {
 
 /// Restores what the journal knows.
 pub(crate) fn prepare(
-    evaluator: MakeEvaluator,
+    evaluator: &MakeEvaluator,
     rules: &Arc<Rules>,
     mut replay: Replay,
 ) -> Result<(Core, Journal), DaemonError> {
@@ -305,7 +303,7 @@ pub(crate) fn prepare(
 
 /// Restores the state that the records of a journal add up to. Also returns the record that corrects the journal, if one must.
 fn restore(
-    evaluator: MakeEvaluator,
+    evaluator: &MakeEvaluator,
     rules: &Arc<Rules>,
     path: &Path,
     records: impl Iterator<Item = Result<Record, JournalError>>,
@@ -315,8 +313,9 @@ fn restore(
     for record in records {
         history.add(&record?).map_err(fault)?;
     }
-    let evaluator = evaluator().map_err(DaemonError::Evaluator)?;
-    Core::restore(evaluator, rules.clone(), history, SystemTime::now()).map_err(fault)
+    let rules = history.rules_to_run(rules);
+    let evaluator = evaluator(&rules).map_err(DaemonError::Evaluator)?;
+    Core::restore(evaluator, rules, history, SystemTime::now()).map_err(fault)
 }
 
 /// Whether a controller with these rules could start from the state in a folder. Changes nothing, and needs no lock: a controller
@@ -324,7 +323,7 @@ fn restore(
 pub(crate) fn check_state(
     state: &Path,
     rules: &Arc<Rules>,
-    evaluator: MakeEvaluator,
+    evaluator: &MakeEvaluator,
 ) -> Result<(), DaemonError> {
     let Some(mut records) = Records::read(state)? else { return Ok(()) };
     let path = records.path().to_owned();

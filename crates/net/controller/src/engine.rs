@@ -20,6 +20,7 @@ use weft_core::machine::{Change, Failed};
 use weft_core::peer::Origin;
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
+use weft_core::rules_versions::RulesVersions;
 use weft_core::snapshot::Snapshot;
 use weft_core::status::{Cursor, Following, Members, Page, Published, RevisionError, Seen, Status};
 use weft_core::terms::Terms;
@@ -31,6 +32,7 @@ use crate::drivers::{Asking, Readings};
 use crate::flow_counts::{Counted, Counting};
 use crate::journal::JournalError;
 use crate::object_news::ObjectNews;
+use crate::running_rules::RunningRules;
 use crate::watchers::{Wanted, Watch, WatchError};
 pub use weft_core::machine::Applied;
 pub use weft_core::status::PAGE;
@@ -119,6 +121,9 @@ pub(crate) enum Query {
         node: Option<String>,
         answer: Answer<Option<Vec<Measured>>>,
     },
+    RulesVersions {
+        answer: Answer<RulesVersions>,
+    },
     Watch {
         wanted: Wanted,
         answer: Answer<Result<Watch, WatchError>>,
@@ -137,6 +142,7 @@ impl Query {
             Query::TableFlows { answer, .. } => answer.is_closed(),
             Query::Snapshot { answer, .. } => answer.is_closed(),
             Query::Tunnels { answer, .. } => answer.is_closed(),
+            Query::RulesVersions { answer } => answer.is_closed(),
             Query::Watch { answer, .. } => answer.is_closed(),
         };
         !is_closed
@@ -159,6 +165,7 @@ pub struct Engine {
     changes: mpsc::Sender<ChangeRequest>,
     queries: mpsc::Sender<Query>,
     stop: watch::Sender<bool>,
+    rules: RunningRules,
     status: Published,
     activity: Activity,
     object_news: ObjectNews,
@@ -171,13 +178,14 @@ pub(crate) struct Requests {
     /// Not a queue: a stop takes effect no matter how many requests wait.
     stop: watch::Receiver<bool>,
     /// For readers that do not wait.
+    pub(crate) rules: RunningRules,
     pub(crate) status: Published,
     pub(crate) activity: Activity,
     pub(crate) object_news: ObjectNews,
 }
 
 impl Engine {
-    pub(crate) fn new() -> (Engine, Requests) {
+    pub(crate) fn new(rules: RunningRules) -> (Engine, Requests) {
         let (changes, changes_receiver) = mpsc::channel(REQUESTS_MAX);
         let (queries, queries_receiver) = mpsc::channel(REQUESTS_MAX);
         let (stop, stop_receiver) = watch::channel(false);
@@ -187,11 +195,12 @@ impl Engine {
             changes: changes_receiver,
             queries: queries_receiver,
             stop: stop_receiver,
+            rules: rules.clone(),
             status: status.clone(),
             activity: activity.clone(),
             object_news: object_news.clone(),
         };
-        (Engine { changes, queries, stop, status, activity, object_news }, requests)
+        (Engine { changes, queries, stop, rules, status, activity, object_news }, requests)
     }
 
     /// Creates or replaces objects.
@@ -265,6 +274,16 @@ impl Engine {
 
     fn published(&self) -> Result<&Published, Stopping> {
         if self.queries.is_closed() { Err(Stopping) } else { Ok(&self.status) }
+    }
+
+    /// The rules that run.
+    pub(crate) fn rules(&self) -> &RunningRules {
+        &self.rules
+    }
+
+    /// The last versions of the rules.
+    pub(crate) async fn rules_versions(&self) -> Result<RulesVersions, Stopping> {
+        self.ask(|answer| Query::RulesVersions { answer }).await
     }
 
     /// What wakes whoever waits for changes of objects.

@@ -22,7 +22,7 @@ use weft_core::restore::follow_hooks;
 use crate::journal::Chain;
 
 /// What a controller writes beside the rows of a record, with the members of its seal.
-const MEMBERS: [&str; 14] = [
+const MEMBERS: [&str; 15] = [
     "at",
     "by",
     "peer",
@@ -33,6 +33,7 @@ const MEMBERS: [&str; 14] = [
     "memory",
     "announcements",
     "observation",
+    "rules",
     "base",
     "len",
     "group",

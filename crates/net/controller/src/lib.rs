@@ -52,9 +52,12 @@ mod object_news;
 mod problem;
 #[cfg(test)]
 mod random_networks;
+#[cfg(test)]
+mod random_rules;
 mod receipts;
 mod requests;
 mod run;
+mod running_rules;
 mod server;
 pub mod snapshots;
 mod surveys;

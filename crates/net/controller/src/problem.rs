@@ -26,7 +26,7 @@ const fn known(status: u16, code: &'static str, means: &'static str, remedy: &'s
 }
 
 /// Every code, with each status that it comes with.
-pub(super) const KNOWN: [Known; 26] = [
+pub(super) const KNOWN: [Known; 28] = [
     known(
         400,
         "bad-request",
@@ -100,6 +100,7 @@ pub(super) const KNOWN: [Known; 26] = [
         "The rules forbid what the network would be. `rules` has their code.",
         "Read `detail`; change other objects first.",
     ),
+    known(409, "rules-changed", "Other rules were loaded while the request was read.", "Repeat the request."),
     known(
         409,
         "changed-meanwhile",
@@ -130,6 +131,12 @@ pub(super) const KNOWN: [Known; 26] = [
         "bad-object",
         "An object is not as its kind demands, or names what does not exist.",
         "Correct each of `faults`; `path` is the field.",
+    ),
+    known(
+        422,
+        "bad-rules",
+        "New rules have mistakes, or do not fit what is there.",
+        "Correct them, or change first what `detail` names.",
     ),
     known(
         422,
@@ -216,6 +223,8 @@ impl Problem {
             "unconfirmed" => (StatusCode::CONFLICT, "unconfirmed"),
             "too-much-work" => (StatusCode::UNPROCESSABLE_ENTITY, "too-much-work"),
             "key-reused" => (StatusCode::UNPROCESSABLE_ENTITY, "key-reused"),
+            "bad-rules" => (StatusCode::UNPROCESSABLE_ENTITY, "bad-rules"),
+            "rules-changed" => (StatusCode::CONFLICT, "rules-changed"),
             "journal" => (StatusCode::SERVICE_UNAVAILABLE, "journal"),
             "cancelled" => (StatusCode::REQUEST_TIMEOUT, "cancelled"),
             _ => (StatusCode::CONFLICT, "refused-by-rules"),

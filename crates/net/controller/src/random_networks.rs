@@ -11,12 +11,12 @@ use nlog_data::{Row, TableId};
 use objects::{Batch, Cancel, ObjectStore};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
-use weft_core::core::{Core, History};
+use weft_core::core::{Core, CoreError, History};
 use weft_core::record::Record;
 use weft_core::rules::Rules;
 
 /// Steps of a history after which switches report, and the network is applied.
-const STEPS: usize = 3;
+pub(crate) const STEPS: usize = 3;
 
 /// A history, of networks with and without routers and ACLs in turns.
 pub(crate) fn history_of(seed: u64) -> conformance::History {
@@ -100,39 +100,57 @@ pub(crate) fn report(core: &Core, world: &NumberedWorld, host: &str) -> Report {
 }
 
 /// A controller that records what it does, and starts anew now and then.
-struct Recorder<'a> {
+pub(crate) struct Recorder<'a> {
+    /// The configured rules.
     rules: &'a Arc<Rules>,
-    core: Core,
-    records: Vec<Record>,
+    pub(crate) core: Core,
+    pub(crate) records: Vec<Record>,
 }
 
 impl Recorder<'_> {
-    fn new(rules: &Arc<Rules>) -> Recorder<'_> {
-        let evaluator = crate::evaluator(rules, 1).unwrap();
-        let history = History::new(rules);
-        let (core, _) = Core::restore(evaluator, rules.clone(), history, SystemTime::UNIX_EPOCH).unwrap();
-        Recorder { rules, core, records: Vec::new() }
+    pub(crate) fn new(rules: &Arc<Rules>) -> Recorder<'_> {
+        Recorder::after(rules, Vec::new())
+    }
+
+    /// A controller that starts after these records.
+    pub(crate) fn after(rules: &Arc<Rules>, mut records: Vec<Record>) -> Recorder<'_> {
+        let mut history = History::new(rules);
+        records.iter().for_each(|record| history.add(record).unwrap());
+        let run = history.rules_to_run(rules);
+        let evaluator = crate::evaluator(&run, 1).unwrap();
+        let (mut core, correction) = Core::restore(evaluator, run, history, SystemTime::UNIX_EPOCH).unwrap();
+        core.make_evaluators_with(Arc::new(|rules| crate::evaluator(rules, 1)));
+        records.extend(correction);
+        Recorder { rules, core, records }
     }
 
     fn restart(&mut self) {
-        let mut history = History::new(self.rules);
-        self.records.iter().for_each(|record| history.add(record).unwrap());
-        let evaluator = crate::evaluator(self.rules, 1).unwrap();
-        let (core, correction) =
-            Core::restore(evaluator, self.rules.clone(), history, SystemTime::UNIX_EPOCH).unwrap();
-        self.core = core;
-        self.records.extend(correction);
+        *self = Recorder::after(self.rules, std::mem::take(&mut self.records));
+    }
+
+    /// Goes on with other rules, unless they are refused. Returns whether it does.
+    pub(crate) fn load(&mut self, rules: &Arc<Rules>) -> bool {
+        match self.core.change_rules(rules, "test", SystemTime::UNIX_EPOCH) {
+            Ok(accepted) => {
+                self.records.extend(accepted.transaction.map(|done| done.journalled()));
+                self.core.journalled();
+                true
+            }
+            Err(CoreError::Refused(_)) => false,
+            Err(failed) => panic!("{failed}"),
+        }
     }
 
     /// Brings the controller to a world as far as it lets itself be: objects that others refer to stay, as do those that clash with them.
-    fn follow(&mut self, world: &NumberedWorld) {
+    pub(crate) fn follow(&mut self, world: &NumberedWorld) {
         let now = SystemTime::UNIX_EPOCH;
-        let wanted = objects_of(self.rules, world);
+        let rules = self.core.rules().clone();
+        let wanted = objects_of(&rules, world);
         let gone = self.core.objects().iter().map(|(key, _)| key.clone());
         let gone: Vec<_> = gone.filter(|key| wanted.get(key).is_none()).collect();
-        let mut accepted = vec![self.core.apply(batch_of(self.rules, &wanted), "test", now)];
+        let mut accepted = vec![self.core.apply(batch_of(&rules, &wanted), "test", now)];
         accepted.extend(gone.iter().map(|key| self.core.delete(std::slice::from_ref(key), "test", now)));
-        accepted.push(self.core.apply(batch_of(self.rules, &wanted), "test", now));
+        accepted.push(self.core.apply(batch_of(&rules, &wanted), "test", now));
         let accepted = accepted.into_iter().filter_map(|accepted| accepted.ok()?.transaction);
         self.records.extend(accepted.map(|done| done.journalled()));
         for host in world.nodes.keys() {

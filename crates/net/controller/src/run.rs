@@ -10,10 +10,11 @@ use nlog_dataflow::{Dataflow, Options};
 use ovs_driver::Peers;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use weft_core::core::MakeEvaluator;
 use weft_core::rules::Rules;
 
 use crate::config::{Config, EngineKind};
-use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts, check_state};
+use crate::daemon::{Daemon, DaemonError, PROBE, Parts, check_state};
 use crate::drivers::RealDrivers;
 use crate::log::Log;
 
@@ -47,7 +48,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         socket_mode: config.socket_mode,
         probe: PROBE,
         rule_rows: config.rule_rows.get(),
-        evaluator: dataflow(&rules, config),
+        evaluator: dataflow(config),
         rules,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
         patience: config.patience(),
@@ -92,16 +93,16 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
     let log = start_log(config)?;
     let checked = Rules::load(config.rules.paths()).map_err(DaemonError::from).and_then(|rules| {
         let rules = Arc::new(rules);
-        check_state(&config.state, &rules, dataflow(&rules, config))
+        check_state(&config.state, &rules, &dataflow(config))
     });
     log.flush(LOG_GRACE);
     checked
 }
 
-/// Makes the engine.
-fn dataflow(rules: &Arc<Rules>, config: &Config) -> MakeEvaluator {
-    let (rules, workers, timely) = (rules.clone(), config.workers.get(), config.engine == EngineKind::Timely);
-    Box::new(move || engine(&rules, workers, timely))
+/// Makes engines.
+fn dataflow(config: &Config) -> MakeEvaluator {
+    let (workers, timely) = (config.workers.get(), config.engine == EngineKind::Timely);
+    Arc::new(move |rules| engine(rules, workers, timely))
 }
 
 /// The engine of the rules.

@@ -100,13 +100,12 @@ impl Evaluator for Gated {
 /// A controller whose transactions wait while its gate is closed, the gate, and the count of transactions begun.
 async fn start_gated(folder: &Path) -> (Running, Arc<Mutex<()>>, Arc<AtomicUsize>) {
     let switches = Switches::default();
-    let rules = rules(RULES);
-    let mut parts = parts(folder, rules.clone(), &switches);
+    let mut parts = parts(folder, rules(RULES), &switches);
     let (gate, begun) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)));
     let (gate_there, begun_there) = (gate.clone(), begun.clone());
-    parts.evaluator = Box::new(move || {
-        let inner = reference(&rules);
-        Ok(Box::new(Gated { inner, gate: gate_there, begun: begun_there }))
+    parts.evaluator = Arc::new(move |rules| {
+        let (inner, gate, begun) = (reference(rules), gate_there.clone(), begun_there.clone());
+        Ok(Box::new(Gated { inner, gate, begun }))
     });
     (start_with(parts, switches).await, gate, begun)
 }

@@ -16,6 +16,7 @@ mod hostile;
 mod http;
 mod interface;
 mod learned;
+mod live_rules;
 mod load;
 mod logical_flows;
 mod lying_hosts;

@@ -1,11 +1,14 @@
 //! D25: a report that ends the controller does not end it at each start.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use controller::{DaemonError, Parts};
 use nlog_data::{
     CommitError, Committed, Evaluator, Memories, Row, Schema, TableId, Transaction, TransactionError,
 };
+
+use weft_core::Rules;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply, parts, start_with, status_when};
@@ -55,9 +58,8 @@ impl Evaluator for Fragile {
 
 async fn start(folder: &Path) -> Running {
     let (switches, rules) = (Switches::default(), rules(RULES));
-    let for_thread = rules.clone();
     let parts = parts(folder, rules, &switches);
-    let evaluator = Box::new(move || Ok(Box::new(Fragile(reference(&for_thread))) as Box<dyn Evaluator>));
+    let evaluator = Arc::new(|rules: &Rules| Ok(Box::new(Fragile(reference(rules))) as Box<dyn Evaluator>));
     start_with(Parts { evaluator, ..parts }, switches).await
 }
 

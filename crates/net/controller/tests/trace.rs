@@ -33,8 +33,8 @@ const NETWORK: &str = "
 async fn running(folder: &std::path::Path) -> Running {
     let (switches, rules) =
         (Switches::default(), Arc::new(Rules::built_in().expect("the built-in rules compile")));
-    let mut parts = parts(folder, rules.clone(), &switches);
-    parts.evaluator = Box::new(move || controller::evaluator(&rules, 1));
+    let mut parts = parts(folder, rules, &switches);
+    parts.evaluator = Arc::new(|rules| controller::evaluator(rules, 1));
     let running = start_with(parts, switches).await;
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.expect("the network is accepted");

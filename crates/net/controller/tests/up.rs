@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use nlog_data::Evaluator;
 use serde_json::{Value as Json, json};
 use switch_model::{Event, Rejection};
 use weft_client::Client;
@@ -32,9 +31,8 @@ const NETWORK: &str = "
 
 async fn start(folder: &std::path::Path) -> Running {
     let (switches, rules) = (Switches::default(), Arc::new(Rules::built_in().unwrap()));
-    let of_thread = rules.clone();
-    let engine = move || Ok(controller::evaluator(&of_thread, 1).unwrap() as Box<dyn Evaluator>);
-    let parts = controller::Parts { evaluator: Box::new(engine), ..parts(folder, rules, &switches) };
+    let engine = Arc::new(|rules: &Rules| controller::evaluator(rules, 1));
+    let parts = controller::Parts { evaluator: engine, ..parts(folder, rules, &switches) };
     start_with(parts, switches).await
 }
 

@@ -131,6 +131,11 @@ impl Batch {
         self.expected = Some(revision);
     }
 
+    /// The kinds of its objects.
+    pub fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
     /// What cancels the reading.
     pub(crate) fn cancel(&self) -> Cancel {
         self.cancel.clone()

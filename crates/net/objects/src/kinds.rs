@@ -76,6 +76,15 @@ impl Kinds {
         Kinds(Arc::new(Inner { kinds, by_name, spellings: HashMap::new() }))
     }
 
+    /// Whether objects of these kinds are read and kept as objects of those: they have the same fields, whatever else is said of them.
+    pub fn are(&self, others: &Kinds) -> bool {
+        let parts = |kind: &Arc<Kind>| {
+            let ObjectKind { name, id_space, fields, uniques, .. } = &kind.declared;
+            (name.clone(), id_space.clone(), fields.clone(), uniques.clone())
+        };
+        Arc::ptr_eq(&self.0, &others.0) || self.iter().map(parts).eq(others.iter().map(parts))
+    }
+
     /// The same kinds, whose faults give hints where somebody uses the words of another system.
     pub fn with_spellings(self, spellings: impl IntoIterator<Item = Spelling>) -> Self {
         let Kinds(inner) = self;

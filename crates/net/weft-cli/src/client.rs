@@ -25,6 +25,7 @@ mod get;
 mod history;
 mod jsonpath;
 mod objects;
+mod rules;
 mod table;
 
 pub(crate) use changes::{Apply, Delete, Diff, Rollback, Set};
@@ -34,6 +35,7 @@ pub(crate) use events::Events;
 pub(crate) use get::Get;
 pub(crate) use history::History;
 pub(crate) use objects::unreadable;
+pub(crate) use rules::{LoadRules, RollbackRules, RulesHistory};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use controller::delta_message;
 use objects::{Object, ObjectKey};
 use serde_json::{Value as Json, json};
@@ -19,26 +19,9 @@ use crate::client::{Address, delta, failed};
 use crate::exit::{Failure, print_as, say};
 use crate::recorded::{self, Head, Recorded};
 
-/// Arguments of `weft rules`.
+/// Arguments of `weft rules diff`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  \
-        weft rules diff builtin my-rules                       in the running network\n  \
-        weft rules diff builtin my-rules --snapshot net.weft   in a recorded one\n  \
-        weft rules diff my-rules --max-changes 0               exit with 1 if anything would change\n\n\
-        A controller takes other rules when it is restarted, by `rules` in its configuration.")]
-pub(crate) struct RulesCommand {
-    #[command(subcommand)]
-    task: Task,
-}
-
-#[derive(Subcommand)]
-enum Task {
-    /// Show what other rules would change: flows by host, table and rule, and problems
-    Diff(RulesDiff),
-}
-
-#[derive(Args)]
-struct RulesDiff {
+pub(crate) struct RulesDiff {
     /// The other rules, as one program; `builtin` is the built-in ones
     #[arg(required = true, value_name = "RULES")]
     rules: Vec<PathBuf>,
@@ -69,17 +52,9 @@ impl Form {
     }
 }
 
-impl RulesCommand {
+impl RulesDiff {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        match self.task {
-            Task::Diff(diff) => diff.run(),
-        }
-    }
-}
-
-impl RulesDiff {
-    fn run(self) -> Result<(), Failure> {
         let RulesDiff { rules, snapshot, form, address } = self;
         // Mistakes in the rules first: they need no controller.
         let rules = Rules::load(&rules).map_err(|error| Failure::Rejected(error.to_string()))?;
@@ -93,7 +68,7 @@ impl RulesDiff {
         };
         let recorded = Recorded::open(file, None)?;
         let at = recorded.last_until(None)?;
-        let before = core_at(&recorded, &at, recorded.rules()?, 1)?;
+        let before = core_at(&recorded, &at, recorded.rules(&at)?, 1)?;
         for table in forgotten(before.rules(), &rules) {
             say(format_args!(
                 "warning: no hook of these rules fills {table}: the numbers that it has given are forgotten, and others may get them"
@@ -114,7 +89,8 @@ fn forgotten<'r>(before: &'r Rules, after: &Rules) -> Vec<&'r str> {
 pub(crate) fn files(from: &std::path::Path, to: &std::path::Path, form: Form) -> Result<(), Failure> {
     let core = |file| {
         let recorded = Recorded::open(file, None)?;
-        core_at(&recorded, &recorded.last_until(None)?, recorded.rules()?, 1)
+        let at = recorded.last_until(None)?;
+        core_at(&recorded, &at, recorded.rules(&at)?, 1)
     };
     compare(&core(from)?, &core(to)?, form)
 }
@@ -175,9 +151,10 @@ impl Difference {
         let changed = keys.into_iter().filter_map(|key| Some((key.clone(), word(key)?))).collect();
         let [old, new] =
             [before, after].map(|core| core.problems().cloned().collect::<BTreeSet<Arc<Problem>>>());
+        let rules = [after, before].map(|core| core.rules().clone());
         Difference {
             objects: changed,
-            switches: delta_message(&SwitchDelta::between(before, after), after.rules()),
+            switches: delta_message(&SwitchDelta::between(before, after), &rules),
             new_problems: new.difference(&old).cloned().collect(),
             resolved: old.difference(&new).cloned().collect(),
         }

@@ -37,6 +37,7 @@ mod program;
 mod recorded;
 mod replacement;
 mod replay;
+mod rules;
 mod schema;
 mod snapshot;
 mod status;
@@ -119,8 +120,8 @@ enum Command {
     Snapshot(snapshot::SnapshotCommand),
     /// Compute what a controller has recorded: past states, changes, flows, with other rules
     Replay(replay::Replay),
-    /// Show what other rules would change in a running or a recorded network
-    Rules(compare::RulesCommand),
+    /// Change the rules of a running controller, or show what others would change
+    Rules(rules::RulesCommand),
     /// Choose which controller commands ask, of several
     Context(contexts::ContextCommand),
     /// Print a completion script for bash, zsh or fish

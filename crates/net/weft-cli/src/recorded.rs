@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tempfile::TempPath;
 use weft_core::builtin;
-use weft_core::record::RulesText;
+use weft_core::record::{RulesChange, RulesText};
 use weft_core::rules::Rules;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 
 /// A moment: after a transaction, or at a time.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +68,13 @@ struct Base {
     rules: Option<RulesText>,
     #[serde(flatten)]
     _others: IgnoredAny,
+}
+
+/// A record of other rules, as far as it says which.
+#[derive(Deserialize)]
+struct Changed {
+    txn: u64,
+    rules: RulesChange,
 }
 
 /// Something is wrong with a file of records.
@@ -127,18 +134,56 @@ impl Recorded {
         &self.first
     }
 
-    /// The rules that ran; the built-in ones of this version if the file does not say which.
-    pub(crate) fn sources(&self) -> Result<Sources, Failure> {
-        match &self.rules {
+    /// The rules that ran after a transaction; the built-in ones of this version if the file does not say which.
+    pub(crate) fn sources(&self, at: &Head) -> Result<Sources, Failure> {
+        match &self.text(at)? {
             Some(text) => Ok(builtin::of_text(text)),
             None => builtin::load(&[builtin::NAME]).map_err(crate::program::load_failure),
         }
     }
 
     /// The same, to be run as a controller does.
-    pub(crate) fn rules(&self) -> Result<Rules, Failure> {
-        let rules = self.rules.as_ref().map_or_else(Rules::built_in, Rules::of_text);
+    pub(crate) fn rules(&self, at: &Head) -> Result<Rules, Failure> {
+        let rules = self.text(at)?.as_ref().map_or_else(Rules::built_in, Rules::of_text);
         rules.map_err(|error| Failure::Rejected(error.to_string()))
+    }
+
+    fn text(&self, at: &Head) -> Result<Option<RulesText>, Failure> {
+        let mut text = self.rules.clone();
+        for (txn, change) in self.changes_of_rules()? {
+            if txn > at.txn {
+                return Ok(text.or(change.before));
+            }
+            text = Some(change.text);
+        }
+        Ok(text)
+    }
+
+    /// Says that the rules changed between two transactions, of which a command computes everything with the same.
+    pub(crate) fn warn_of_other_rules(&self, from: &Head, to: &Head) -> Result<(), Failure> {
+        for (txn, _) in self.changes_of_rules()?.iter().filter(|(txn, _)| *txn > from.txn && *txn <= to.txn) {
+            say(format_args!(
+                "warning: other rules ran from transaction {txn} on; all is computed with the same ones"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The changes of rules, each with its transaction.
+    fn changes_of_rules(&self) -> Result<Vec<(u64, RulesChange)>, Failure> {
+        /// How the member of a record begins. A text within a record would have its quotes escaped.
+        const MEMBER: &str = ",\"rules\":{\"text\":";
+        let failed = |error| Failure::outside(format!("cannot read {}", self.file.display()), error);
+        let mut lines = journal::open(&self.file).map_err(failed)?;
+        let (mut line, mut found) = (Vec::new(), Vec::new());
+        while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+            let text = std::str::from_utf8(&line).ok().filter(|text| text.contains(MEMBER));
+            if let Some(changed) = text.and_then(|text| serde_json::from_str::<Changed>(text).ok()) {
+                found.push((changed.txn, changed.rules));
+            }
+            line.clear();
+        }
+        Ok(found)
     }
 
     /// The records.

@@ -32,7 +32,7 @@ const EXAMPLE: &str = r#"Examples:
   weft replay STATE --bisect 'packet web-1 --to db-1 --tcp 5432'   … that a packet arrives or not
 
 RECORDED is a snapshot (`weft snapshot take`), a journal, or the state folder of a controller. The
-rules are those that a snapshot has; for a journal without them, the built-in ones. `weft explain`,
+rules are those that ran then; for a journal without them, the built-in ones. `weft explain`,
 `why-not` and `trace` take the same files: `weft trace builtin -i net.weft web-1`."#;
 
 /// Arguments of `weft replay`.
@@ -91,7 +91,7 @@ impl Replay {
 
     /// Prints the rows of tables.
     fn contents(&self, recorded: &Recorded, at: &Head) -> Result<(), Failure> {
-        let program = compile_sources(&recorded.sources()?)?;
+        let program = compile_sources(&recorded.sources(at)?)?;
         let tables = chosen_tables(&self.tables, &program.schema)?;
         let mut engine = engine_at(recorded, &program, &tables, at.txn, usize::from(self.workers))?;
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
@@ -106,7 +106,8 @@ impl Replay {
 
     /// Prints a line for each transaction after one.
     fn changes(&self, recorded: &Recorded, from: &Head, at: &Head) -> Result<(), Failure> {
-        let program = compile_sources(&recorded.sources()?)?;
+        recorded.warn_of_other_rules(from, at)?;
+        let program = compile_sources(&recorded.sources(from)?)?;
         let tables = chosen_tables(&self.tables, &program.schema)?;
         let engine = engine_at(recorded, &program, &tables, from.txn, usize::from(self.workers))?;
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
@@ -118,7 +119,7 @@ impl Replay {
 
     /// Prints what other rules would make of the same inputs, as a delta.
     fn difference(&self, recorded: &Recorded, at: &Head) -> Result<(), Failure> {
-        let before = compile_sources(&recorded.sources()?)?;
+        let before = compile_sources(&recorded.sources(at)?)?;
         let after = compile_sources(&load(&self.rules)?)?;
         let workers = usize::from(self.workers);
         // A table that only one of both has is empty in the other.

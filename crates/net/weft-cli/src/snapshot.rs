@@ -93,7 +93,7 @@ impl Take {
             None => address.with(|mut client| async move { client.snapshot().await.map_err(failed) })?,
             Some(of) => {
                 let recorded = Recorded::open(&of, None)?;
-                let rules = recorded.rules()?;
+                let rules = recorded.rules(&recorded.last_until(None)?)?;
                 let taken = snapshots::of_records(recorded.records()?, &rules, &Cancel::default());
                 taken.map_err(|error| fold_failure(&error))?
             }
@@ -121,7 +121,7 @@ fn moment(txn: u64, at: &str) -> String {
 impl Show {
     fn run(self) -> Result<(), Failure> {
         let recorded = Recorded::open(&self.file, None)?;
-        let rules = recorded.rules()?;
+        let rules = recorded.rules(&recorded.last_until(None)?)?;
         let sum = snapshots::sum(recorded.records()?, &rules, &Cancel::default());
         let (record, transactions) = sum.map_err(|error| fold_failure(&error))?;
         let rows = |record: &Record| -> BTreeMap<String, usize> {

@@ -228,6 +228,83 @@ fn other_rules_and_other_states_are_compared_by_what_switches_should_have() {
 }
 
 #[test]
+fn rules_that_were_loaded_outlive_kills_folds_and_snapshots() {
+    let folder = Folder::new();
+    folder.write("more/more.nlog", MORE_RULES);
+    let mut controller = Controller::start_with(&folder, SMALL_SEGMENTS);
+    let address = Controller::endpoint(&folder);
+    let rules = |words: &[&str]| folder.weft(&[&["rules"], words, &["--controller", &address]].concat());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (before, after) = runtime.block_on(async {
+        let mut client = controller.client(&folder).await;
+        client.apply_objects(vec![node("hv1", 1)], "test").await.unwrap();
+        let before = flows(&mut client, "hv1").await;
+        let loaded = rules(&["load", "builtin", "more"]);
+        assert!(
+            loaded.has_status(0).stdout.starts_with("1 switch changes; flows: 1 new\nhv1\n"),
+            "{}",
+            loaded.stdout
+        );
+        assert!(loaded.stderr.contains("transaction 2: the rules run, after "), "{}", loaded.stderr);
+        (before, flows(&mut client, "hv1").await)
+    });
+    assert_eq!(after.len(), before.len() + 1);
+    controller.kill();
+    let replayed = |recorded: &str, at: &str| {
+        let found = folder.weft(&["replay", recorded, "--host", "hv1", "--at", at]);
+        found.has_status(0).lines().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!((replayed("state", "1"), replayed("state", "2")), (before.clone(), after.clone()));
+    let across = folder.weft(&["replay", "state", "--from", "1", "--at", "2"]);
+    assert!(
+        across.has_status(0).stderr.contains("other rules ran from transaction 2 on"),
+        "{}",
+        across.stderr
+    );
+
+    // The fold has the versions too.
+    let mut controller = Controller::start_with(&folder, SMALL_SEGMENTS);
+    let last = runtime.block_on(async {
+        let mut client = controller.client(&folder).await;
+        let begun = Instant::now();
+        let mut round = 0;
+        while segments(&folder) == 0 {
+            assert!(begun.elapsed() < DEADLINE, "the journal is not folded");
+            client.apply_objects(vec![large(round)], "test").await.unwrap();
+            round += 1;
+        }
+        assert_eq!(flows(&mut client, "hv1").await, after);
+        fs::write(folder.path("net.weft"), client.snapshot().await.unwrap()).unwrap();
+        round + 2
+    });
+    controller.kill();
+    assert_eq!(replayed("net.weft", &last.to_string()), after);
+    folder.weft(&["snapshot", "restore", "net.weft", "new/state"]).has_status(0);
+    for state in ["state", "new/state"] {
+        if state != "state" {
+            fs::rename(folder.path("state"), folder.path("former")).unwrap();
+            fs::rename(folder.path(state), folder.path("state")).unwrap();
+        }
+        let mut controller = Controller::start_with(&folder, SMALL_SEGMENTS);
+        let history = rules(&["history"]);
+        let lines: Vec<&str> = history.has_status(0).lines();
+        assert!(lines[0].contains("transaction 2, ") && lines[0].ends_with(": builtin, more"), "{lines:?}");
+        assert!(lines[1].ends_with("before the first load: builtin (configured)"), "{lines:?}");
+        let back = rules(&["rollback"]);
+        assert!(
+            back.has_status(0).stdout.starts_with("1 switch changes; flows: 1 deleted\n"),
+            "{}",
+            back.stdout
+        );
+        runtime.block_on(async {
+            let mut client = controller.client(&folder).await;
+            assert_eq!(flows(&mut client, "hv1").await, before);
+        });
+        controller.kill();
+    }
+}
+
+#[test]
 fn what_is_not_recorded_is_said() {
     let folder = Folder::new();
     let mut controller = Controller::start(&folder);

@@ -85,6 +85,27 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    async fn load_rules(
+        &self,
+        _: Request<pb::LoadRulesRequest>,
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    async fn rollback_rules(
+        &self,
+        _: Request<pb::RollbackRulesRequest>,
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    async fn rules_history(
+        &self,
+        _: Request<pb::RulesHistoryRequest>,
+    ) -> Result<Response<pb::RulesHistoryResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     type WatchStream = Results<pb::WatchResponse>;
 
     async fn watch(&self, _: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {

@@ -242,8 +242,9 @@ pub struct FlowDelta {
 pub struct Refusal {
     /// For scripts: `bad-object` (see `faults`), the code of a transaction that the rules refuse (`key-conflict`,
     /// `forbidden`, …), `too-much-work` (a rule would derive too many rows from the request; the message names it), `cancelled`
-    /// (the client had gone), `new-problems`, `unconfirmed` and `key-reused` (see `Terms`), or `journal` (the controller could not write its journal; try
-    /// again).
+    /// (the client had gone), `new-problems`, `unconfirmed` and `key-reused` (see `Terms`), `bad-rules` (new rules have mistakes, or do not fit what
+    /// is there), `rules-changed` (other rules were loaded while the request was read; send it again), or `journal` (the controller could not write
+    /// its journal; try again).
     #[prost(string, tag = "1")]
     pub code: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
@@ -827,6 +828,78 @@ pub struct CountFlowsResponse {
     pub drops: bool,
     #[prost(message, repeated, tag = "6")]
     pub causes: ::prost::alloc::vec::Vec<DropCause>,
+}
+/// A file of rules.
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RulesFile {
+    /// Its name, as other files import it and as messages name it.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LoadRulesRequest {
+    /// All files of the program. Imported files of the built-in rules can be left out: the controller has its own.
+    #[prost(message, repeated, tag = "1")]
+    pub files: ::prost::alloc::vec::Vec<RulesFile>,
+    /// What they were read from, for people.
+    #[prost(string, repeated, tag = "2")]
+    pub packages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The originator, for the journal; "api" if empty.
+    #[prost(string, tag = "3")]
+    pub by: ::prost::alloc::string::String,
+    /// `revision` does not count.
+    #[prost(message, optional, tag = "4")]
+    pub terms: ::core::option::Option<Terms>,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackRulesRequest {
+    /// The transaction that loaded the version; 0: the rules before the first load. Absent: the version before the one that runs.
+    #[prost(uint64, optional, tag = "1")]
+    pub to: ::core::option::Option<u64>,
+    /// The originator, for the journal; "api" if empty.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    /// As for LoadRules.
+    #[prost(message, optional, tag = "3")]
+    pub terms: ::core::option::Option<Terms>,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RulesHistoryRequest {}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RulesHistoryResponse {
+    /// The newest first: the one that runs. At most 8.
+    #[prost(message, repeated, tag = "1")]
+    pub versions: ::prost::alloc::vec::Vec<RulesVersion>,
+}
+/// A version of the rules.
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RulesVersion {
+    /// The transaction that loaded it; 0 if it ran before the first load.
+    #[prost(uint64, tag = "1")]
+    pub txn: u64,
+    /// When that was: RFC 3339, UTC. Empty if `txn` is 0.
+    #[prost(string, tag = "2")]
+    pub at: ::prost::alloc::string::String,
+    /// Who asked for it. Empty if `txn` is 0.
+    #[prost(string, tag = "3")]
+    pub by: ::prost::alloc::string::String,
+    /// What it was read from.
+    #[prost(string, repeated, tag = "4")]
+    pub packages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// A hash of its text, which tells versions apart; empty if the rules have no text.
+    #[prost(string, tag = "5")]
+    pub fingerprint: ::prost::alloc::string::String,
+    /// Whether it is what the configuration names, rather than loaded in the place of that.
+    #[prost(bool, tag = "6")]
+    pub configured: bool,
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1981,6 +2054,77 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("weft.v1.Controller", "Rollback"));
             self.inner.unary(req, path, codec).await
         }
+        /// Goes on with other rules, in one transaction: switches get the difference, new flows before old ones leave. If they are the rules that
+        /// run, nothing changes. They hold, also after a restart, until the configuration names other rules. Watches of objects end
+        /// with OUT_OF_RANGE, as after a restart. INVALID_ARGUMENT if the files are too many or too large.
+        pub async fn load_rules(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LoadRulesRequest>,
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weft.v1.Controller/LoadRules",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weft.v1.Controller", "LoadRules"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Goes on with an earlier version of the rules, as LoadRules does. OUT_OF_RANGE if there is none, or it is not kept.
+        pub async fn rollback_rules(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RollbackRulesRequest>,
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weft.v1.Controller/RollbackRules",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weft.v1.Controller", "RollbackRules"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns the last versions of the rules.
+        pub async fn rules_history(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RulesHistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RulesHistoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weft.v1.Controller/RulesHistory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weft.v1.Controller", "RulesHistory"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Streams a snapshot: all that the controller has recorded up to its last transaction, as one file, in parts. It is a line of the journal
         /// that stands for all before it, compressed by Zstandard (RFC 8878). Transactions go on meanwhile.
         /// NOT_FOUND if nothing was recorded yet.
@@ -2208,6 +2352,26 @@ pub mod controller_server {
             &self,
             request: tonic::Request<super::RollbackRequest>,
         ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
+        /// Goes on with other rules, in one transaction: switches get the difference, new flows before old ones leave. If they are the rules that
+        /// run, nothing changes. They hold, also after a restart, until the configuration names other rules. Watches of objects end
+        /// with OUT_OF_RANGE, as after a restart. INVALID_ARGUMENT if the files are too many or too large.
+        async fn load_rules(
+            &self,
+            request: tonic::Request<super::LoadRulesRequest>,
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
+        /// Goes on with an earlier version of the rules, as LoadRules does. OUT_OF_RANGE if there is none, or it is not kept.
+        async fn rollback_rules(
+            &self,
+            request: tonic::Request<super::RollbackRulesRequest>,
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
+        /// Returns the last versions of the rules.
+        async fn rules_history(
+            &self,
+            request: tonic::Request<super::RulesHistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RulesHistoryResponse>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the TakeSnapshot method.
         type TakeSnapshotStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::TakeSnapshotResponse, tonic::Status>,
@@ -3062,6 +3226,141 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RollbackSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/LoadRules" => {
+                    #[allow(non_camel_case_types)]
+                    struct LoadRulesSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::LoadRulesRequest>
+                    for LoadRulesSvc<T> {
+                        type Response = super::ChangeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LoadRulesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::load_rules(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LoadRulesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/RollbackRules" => {
+                    #[allow(non_camel_case_types)]
+                    struct RollbackRulesSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::RollbackRulesRequest>
+                    for RollbackRulesSvc<T> {
+                        type Response = super::ChangeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RollbackRulesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::rollback_rules(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RollbackRulesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/RulesHistory" => {
+                    #[allow(non_camel_case_types)]
+                    struct RulesHistorySvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::RulesHistoryRequest>
+                    for RulesHistorySvc<T> {
+                        type Response = super::RulesHistoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RulesHistoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::rules_history(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RulesHistorySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -35,6 +35,19 @@ impl Announcements {
         announcements
     }
 
+    /// Those that go on under other rules, and what the record of the change says. `changes` lead from no state to the present one.
+    pub(crate) fn under_other_rules(
+        &self,
+        changes: &BTreeMap<String, Changes>,
+    ) -> (Announcements, AnnouncementChanges) {
+        let names = self.pending.values().flat_map(BTreeMap::keys).cloned().collect();
+        let mut next = Announcements::resumed(names, changes);
+        next.places = self.places.clone();
+        let mut ended = std::mem::take(&mut next.ended);
+        ended.extend(self.ended.iter().cloned());
+        (next, AnnouncementChanges { ended, begun: BTreeSet::new() })
+    }
+
     /// Follows the changes of an accepted transaction, and leaves out of them the frames about what has not moved. Returns what its record
     /// says.
     pub(crate) fn follow(&mut self, changes: &mut BTreeMap<String, Changes>) -> AnnouncementChanges {

@@ -22,7 +22,7 @@ pub const OF_OBJECTS: [&str; 5] = [FLOWS, LOGICAL_FLOWS, COUNTERS, TUNNELS, HIST
 /// What else `weft get` takes in place of a kind or a listing.
 pub const VIEWS: [&str; 3] = ["all", "listings", "status"];
 /// What is at `/v1/NAME` in place of a kind.
-pub const AT_TOP: [&str; 13] = [
+pub const AT_TOP: [&str; 14] = [
     "apply",
     "explain",
     HISTORY,
@@ -30,6 +30,7 @@ pub const AT_TOP: [&str; 13] = [
     "network",
     "openapi.json",
     "rollback",
+    "rules",
     "schema",
     "snapshot",
     "status",

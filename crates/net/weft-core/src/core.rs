@@ -7,6 +7,7 @@
 //! records.
 
 mod amend;
+mod change_rules;
 mod cut_off;
 mod reads;
 mod refused;
@@ -40,8 +41,11 @@ use crate::reports::{NodeReport, Reports};
 use crate::restore::Restored;
 pub use crate::restore::{History, RestoreError};
 use crate::rules::Rules;
+use crate::rules_versions::RulesVersions;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 use crate::times::rfc3339;
+pub use change_rules::MakeEvaluator;
+use change_rules::UnderRules;
 pub use reported::Strays;
 pub use scrub::{Mended, Scrub};
 
@@ -62,6 +66,9 @@ pub struct Core {
     announcements: Announcements,
     /// The requests that a client can repeat.
     answered: Answered,
+    versions: RulesVersions,
+    /// Makes an evaluator of other rules.
+    make: Option<MakeEvaluator>,
     /// What hooks remembered before the first transaction, for its record: facts can want numbers too.
     unrecorded: Memories,
     last_txn: u64,
@@ -182,6 +189,8 @@ struct Undo {
     beside: Vec<(String, Kept)>,
     /// Hosts and ports that became a part of refused reports.
     adopted: Vec<(String, String)>,
+    /// What depended on the former rules, if they changed.
+    former: Option<Box<UnderRules>>,
 }
 
 /// The retry of a part of a refused report.
@@ -204,8 +213,8 @@ impl Core {
         history: History,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Restored { objects, reports, rows, memories, announcing, answered, last_txn } =
-            history.finish(rules.kinds())?;
+        let Restored { objects, reports, rows, memories, announcing, answered, mut versions, last_txn } =
+            history.finish(&rules)?;
         let mut all = objects_rows(&objects, &rules);
         all.add(reports.rows());
         let all = rules.transaction(all);
@@ -222,11 +231,13 @@ impl Core {
                 }
             })?;
         evaluator.checkpoint();
-        let memory = Some(evaluator.memories()).filter(|now| *now != memories).unwrap_or_default();
+        let overruling = change_rules::overruling(&versions, &rules);
+        let is_recorded = |memory: &Memories| overruling.is_none() && *memory == memories;
+        let memory = Some(evaluator.memories()).filter(|now| !is_recorded(now)).unwrap_or_default();
         let (memory, unrecorded) =
             if last_txn == 0 { (Memories::new(), memory) } else { (memory, Memories::new()) };
         let differs = rows.correction(&rules.named(all));
-        let correct = differs.is_some() || !memory.is_empty();
+        let correct = differs.is_some() || !memory.is_empty() || overruling.is_some();
         let correction = correct.then(|| {
             let (insert, delete) = differs.unwrap_or_default();
             Record {
@@ -243,9 +254,11 @@ impl Core {
                 memory,
                 announcements: AnnouncementChanges::default(),
                 observation: false,
+                rules: overruling,
                 base: None,
             }
         });
+        correction.iter().for_each(|record| versions.follow(record));
         let last_txn = last_txn + u64::from(correction.is_some());
         let (refused, desired, beside) = Default::default();
         let announcements = Announcements::resumed(announcing, &changes);
@@ -261,6 +274,8 @@ impl Core {
             derived,
             announcements,
             answered,
+            versions,
+            make: None,
             unrecorded,
             last_txn,
             rule_rows: RULE_ROWS,
@@ -290,6 +305,9 @@ impl Core {
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
+        if !batch.kinds().are(self.rules.kinds()) {
+            return Err(Refusal::RulesChanged.into());
+        }
         match self.objects.plan_or_rest(batch) {
             Ok(changes) => self.change_objects(changes, by.into(), now),
             Err(faulty) => Err(self.all_faults(faulty)?.into()),
@@ -415,10 +433,15 @@ impl Core {
     /// must not be used any more.
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
-        let Undo { objects, reports, refused, beside, adopted } = *undo;
+        let Undo { objects, reports, refused, beside, adopted, former } = *undo;
         let Record { txn, insert, delete, memory, announcements, key, .. } = record;
         if let Some(key) = key {
             self.answered.remove(&key.text);
+        }
+        if let Some(mut former) = former {
+            self.exchange(&mut former);
+            self.last_txn = txn - 1;
+            return Ok(());
         }
         let ran = self.undo_rows(&self.rules.transaction(Rows { insert, delete }))?;
         self.announcements.undo(&ran.changes, announcements);
@@ -477,6 +500,7 @@ impl Core {
             memory,
             announcements,
             observation,
+            rules: None,
             base: None,
         }
     }
@@ -520,17 +544,21 @@ impl Core {
     }
 
     fn change_desired(&mut self, changes: &BTreeMap<String, Changes>) {
-        for (node, changes) in changes {
-            let desired = self.desired.entry(node.clone()).or_default();
-            let groups = changes.touched_groups();
-            let present = |state: &Desired| groups.iter().filter(|group| has_group(state, **group)).count();
-            let before = present(&desired.state);
-            // Copies the state only while someone still reads the previous one.
-            Arc::make_mut(&mut desired.state).apply(changes);
-            desired.groups = desired.groups + present(&desired.state) - before;
-            if *desired.state == Desired::default() {
-                self.desired.remove(node);
-            }
+        change_desired(&mut self.desired, changes);
+    }
+}
+
+fn change_desired(states: &mut DesiredByNode, changes: &BTreeMap<String, Changes>) {
+    for (node, changes) in changes {
+        let desired = states.entry(node.clone()).or_default();
+        let groups = changes.touched_groups();
+        let present = |state: &Desired| groups.iter().filter(|group| has_group(state, **group)).count();
+        let before = present(&desired.state);
+        // Copies the state only while someone still reads the previous one.
+        Arc::make_mut(&mut desired.state).apply(changes);
+        desired.groups = desired.groups + present(&desired.state) - before;
+        if *desired.state == Desired::default() {
+            states.remove(node);
         }
     }
 }

@@ -45,6 +45,7 @@ mod refused_reports;
 pub mod reports;
 pub mod restore;
 pub mod rules;
+pub mod rules_versions;
 pub mod snapshot;
 pub mod status;
 mod switch_address;

@@ -36,6 +36,7 @@ use crate::now::Now;
 use crate::peer::Origin;
 use crate::receipt::{Receipt, Receipts};
 use crate::record::{NewRecord, ObjectChanges};
+use crate::rules::Rules;
 use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Unpublished};
 use crate::switch_delta::{State, SwitchDelta};
@@ -130,6 +131,8 @@ pub enum Change {
         /// The transaction that changed the object last, as the requester knows it.
         expected: Option<u64>,
     },
+    /// Goes on with other rules.
+    Rules(Arc<Rules>),
 }
 
 /// What is to be done outside.
@@ -158,7 +161,7 @@ pub struct Applied {
     pub repeated: Option<Repeated>,
     /// Whether this is what would be, and nothing is.
     pub dry_run: bool,
-    /// If so, what it would change in switches.
+    /// If so, or if the request changes the rules, what it changes in switches.
     pub delta: Option<Box<SwitchDelta>>,
     /// Work that the request leaves to the operator, one line each.
     pub warnings: Vec<String>,
@@ -346,6 +349,7 @@ impl Machine {
                 self.core.set(&key, &amendments, expected, by, now.wall)
             }
             Change::Merge { key, patch, expected } => self.core.merge(&key, &patch, expected, by, now.wall),
+            Change::Rules(rules) => self.core.change_rules(&rules, by, now.wall),
         };
         let result = match result {
             Ok(change) => match terms.refusal(&change, prunes) {
@@ -375,6 +379,7 @@ impl Machine {
     fn accept(&mut self, change: Accepted, accepted: Instant) -> Applied {
         let mut summary = Applied::of(&change);
         if let Some(applied) = change.transaction {
+            summary.delta = applied.delta_of_rules(&self.core).map(Box::new);
             summary.warnings = self.fleet.prepare(&applied.addresses);
             self.wait(applied, accepted);
         }
@@ -388,8 +393,13 @@ impl Machine {
             summary.delta = Some(Box::default());
             return Ok(summary);
         };
+        let of_rules = applied.delta_of_rules(&self.core).map(Box::new);
         let (changes, after) = (std::mem::take(&mut applied.changes), self.core.provenance());
         self.take_back(Some(applied))?;
+        if of_rules.is_some() {
+            summary.delta = of_rules;
+            return Ok(summary);
+        }
         let before = State { desired: &|node| self.core.desired(node), provenance: &self.core.provenance() };
         summary.delta = Some(Box::new(SwitchDelta::of(&changes, &before, &after)));
         Ok(summary)
@@ -414,12 +424,7 @@ impl Machine {
             match waiting {
                 Waiting::Transaction { applied, accepted, computed } => {
                     let computed = computed.unwrap_or_default();
-                    self.release(
-                        *applied,
-                        accepted,
-                        computed,
-                        now.instant.saturating_duration_since(accepted),
-                    );
+                    self.release(*applied, accepted, computed, now);
                 }
                 Waiting::Answer(id, result) => answers.push(Effect::Answer(id, *result)),
             }
@@ -428,15 +433,11 @@ impl Machine {
         self.orders().chain(answers).collect()
     }
 
-    fn release(
-        &mut self,
-        applied: AppliedTransaction,
-        accepted: Instant,
-        computed: Duration,
-        journalled: Duration,
-    ) {
+    fn release(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration, now: Now) {
+        let journalled = now.instant.saturating_duration_since(accepted);
         self.unpublished.nodes.extend(applied.reporting().map(str::to_owned));
         let AppliedTransaction { record, changes, problems, states, addresses, moves, .. } = applied;
+        let has_other_rules = record.rules.is_some();
         self.follow_problems(&problems);
         let ObjectChanges { put, delete } = &record.objects;
         let put =
@@ -455,6 +456,10 @@ impl Machine {
         // A driver that starts now receives the whole desired state, including this transaction.
         let core = &self.core;
         self.fleet.commit(txn, &addresses, |node| core.given(node));
+        if has_other_rules {
+            // All there is may be another, and is told by other tables.
+            self.unpublished = Unpublished::all(core, &self.fleet, now.wall);
+        }
     }
 
     /// The group is not on disk: all its transactions are undone and refused.

@@ -48,7 +48,7 @@ impl Moves {
 }
 
 /// Where addresses were that are announced nowhere now. What comes back to the same place has not moved.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct FormerPlaces(BTreeMap<String, String>);
 
 /// The most of them. If there are more, all are forgotten, and some places announced in vain.

@@ -1,14 +1,15 @@
 //! One accepted transaction, as a line of the journal.
 //!
 //! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`,
-//! `by`, `objects`, `reports`, `filled`, `memory` and `announcements`. The rows replay the rules; the other members have the information that
+//! `by`, `objects`, `reports`, `filled`, `memory`, `announcements` and `rules`. The rows replay the rules; the other members have the information that
 //! rows lack, so that a controller with other rules can start from the same journal. Unknown members are refused,
 //! because their effect is unknown. The journal appends the members of its seal (`controller::journal`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId};
+use nlog_data::function::hash_values;
+use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId, Value};
 use objects::{ChangeSet, Object, ObjectKey, Outcome, Revision, Rows};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -16,6 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::answered::{AnsweredRequest, RequestKey};
 use crate::peer::Peer;
+use crate::rules_versions::RulesVersions;
 
 /// An accepted transaction, as read from the journal.
 ///
@@ -63,6 +65,9 @@ pub struct Record<R = Vec<Json>, O = ObjectText> {
     /// no other record relies on it. So all such records may be left out of a journal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observation: bool,
+    /// The rules that run from this transaction on, if it changed them. `memory` then has all that hooks remember after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Box<RulesChange>>,
     /// If the record stands for all records up to this one, which came before it in the journal that it was made of: what else they add up to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Box<Base>>,
@@ -89,6 +94,9 @@ pub struct Base {
     /// The rules that ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesText>,
+    /// The last versions of the rules, if they changed while the controller ran.
+    #[serde(default, skip_serializing_if = "RulesVersions::is_empty")]
+    pub versions: RulesVersions,
 }
 
 impl Base {
@@ -106,12 +114,41 @@ pub struct RulesText {
     pub files: BTreeMap<Arc<str>, String>,
 }
 
+impl RulesText {
+    /// A hash of the files and their names, which tells versions apart.
+    pub fn fingerprint(&self) -> String {
+        let texts = self.files.iter().flat_map(|(name, text)| [&**name, text.as_str()]);
+        let texts: Vec<Value> = texts.map(|text| Value::String(text.into())).collect();
+        format!("{:016x}", hash_values(&texts))
+    }
+}
+
+/// A change of the rules while the controller runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulesChange {
+    /// The rules from now on.
+    pub text: RulesText,
+    /// The fingerprint of the rules that the configuration names, in whose place these run; none if they are these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
+    /// The rules before, unless an earlier record has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<RulesText>,
+}
+
 /// An object as its text in the journal. As a tree of JSON values it would take up to 84 bytes for each byte.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ObjectText(Box<RawValue>);
 
 impl ObjectText {
+    /// That of an object that is there.
+    pub(crate) fn of(object: &Object) -> Self {
+        let text = serde_json::value::to_raw_value(object);
+        ObjectText(text.unwrap_or_else(|error| unreachable!("an object prints as JSON: {error}")))
+    }
+
     /// The text.
     pub fn text(&self) -> &str {
         self.0.get()
@@ -215,9 +252,9 @@ pub(crate) const BASE: &str = "base";
 pub(crate) const UPGRADE: &str = "upgrade";
 
 impl<R, O> Record<R, O> {
-    /// Whether the record only corrects rows. Requests have objects, and reports come from a switch.
+    /// Whether the record only adapts rows to other rules. Requests have objects, and reports come from a switch.
     pub(crate) fn is_correction(&self) -> bool {
-        self.by == UPGRADE && self.objects.is_empty()
+        self.rules.is_some() || self.by == UPGRADE && self.objects.is_empty()
     }
 }
 

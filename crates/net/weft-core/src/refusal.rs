@@ -39,6 +39,12 @@ pub enum Refusal {
         /// The transaction of the other request.
         txn: u64,
     },
+    /// Other rules cannot take the place of those that run.
+    #[error("{0}")]
+    NewRules(String),
+    /// The rules changed after the objects of the request were read.
+    #[error("the rules changed while the request was read; send it again")]
+    RulesChanged,
     /// The request was valid, but could not be written to the journal.
     #[error("journal: {0}")]
     Journal(String),

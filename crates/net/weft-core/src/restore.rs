@@ -10,6 +10,7 @@ use nlog_hooks::Recorded;
 use objects::{Batch, ChangeSet, Kinds, ObjectKey, ObjectStore, Revision, Rows};
 use serde::Deserialize;
 use serde_json::Value as Json;
+use tracing::{info, warn};
 
 use crate::answered::Answered;
 use crate::record::{
@@ -19,6 +20,7 @@ use crate::record::{
 use crate::refusal::Refusal;
 use crate::reports::{CONNECTION, Reports};
 use crate::rules::Rules;
+use crate::rules_versions::{RulesVersion, RulesVersions};
 use crate::times::time_of;
 
 /// Why a controller cannot start from a journal.
@@ -39,7 +41,7 @@ pub enum RestoreError {
     #[error("the objects in the journal are invalid for this version: {0}")]
     Objects(Refusal),
     /// The rules refuse the state. The message has each row that forbids it, one a line.
-    #[error("the rules refuse the journal's state: {}", refusal_of_state(.0))]
+    #[error("the rules refuse the journal's state: {}", refusal_of_state(.0, "start with the rules that wrote it, or repair them"))]
     Rules(TransactionError),
     /// The engine failed.
     #[error("the engine failed: {0}")]
@@ -62,13 +64,13 @@ struct Name {
 
 /// An object as the records so far leave it.
 #[derive(Debug)]
-struct Kept {
-    text: ObjectText,
-    revision: Revision,
+pub(crate) struct Kept {
+    pub(crate) text: ObjectText,
+    pub(crate) revision: Revision,
 }
 
 /// Objects by kind and id.
-type KeptObjects = BTreeMap<(String, String), Kept>;
+pub(crate) type KeptObjects = BTreeMap<(String, String), Kept>;
 
 /// The state after the records of a journal, which are added one after the other. It does not keep the records.
 #[derive(Debug)]
@@ -80,6 +82,9 @@ pub struct History {
     /// The announcements that have begun and not ended.
     announcing: BTreeSet<String>,
     answered: Answered,
+    versions: RulesVersions,
+    /// The last version of the rules, if it can be run.
+    loaded: Option<Result<Arc<Rules>, String>>,
     last_txn: u64,
 }
 
@@ -94,6 +99,7 @@ pub(crate) struct Restored {
     pub(crate) announcing: BTreeSet<String>,
     /// The requests that clients can repeat.
     pub(crate) answered: Answered,
+    pub(crate) versions: RulesVersions,
     pub(crate) last_txn: u64,
 }
 
@@ -111,6 +117,8 @@ impl History {
             hooks: Recorded::new(rules.program()),
             announcing: BTreeSet::new(),
             answered: Answered::default(),
+            versions: RulesVersions::default(),
+            loaded: None,
             last_txn: 0,
         }
     }
@@ -142,11 +150,67 @@ impl History {
         if let Some(base) = &record.base {
             self.answered = Answered::restored(&base.answered).map_err(fault)?;
         }
+        self.follow_rules(record);
         follow_hooks(&mut self.hooks, &record.memory, record.filled.as_ref()).map_err(fault)?;
         self.announcing.retain(|name| !record.announcements.ended.contains(name));
         self.announcing.extend(record.announcements.begun.iter().cloned());
         self.last_txn = record.txn;
         Ok(())
+    }
+
+    /// Follows a change of the rules. Its record has all that hooks remember, so the hooks of the new rules need none before it.
+    fn follow_rules(&mut self, record: &Record) {
+        self.versions.follow(record);
+        if record.rules.is_none() && record.base.is_none() {
+            return;
+        }
+        let Some(last) = self.versions.last() else { return };
+        let rules = Rules::of_text(&last.text).map(Arc::new).map_err(|error| error.to_string());
+        if let Ok(rules) = &rules {
+            self.hooks = Recorded::new(rules.program());
+        }
+        self.loaded = Some(rules);
+    }
+
+    /// The rules that a controller with this configuration runs after these records: those that were loaded, as long as the configuration is
+    /// what it was then. Says in the log which it is.
+    pub fn rules_to_run(&self, configured: &Arc<Rules>) -> Arc<Rules> {
+        let Some((last, instead_of)) =
+            self.versions.last().and_then(|last| Some((last, last.instead_of.as_ref()?)))
+        else {
+            return configured.clone();
+        };
+        let RulesVersion { txn, at, by, .. } = last;
+        let version = last.text.fingerprint();
+        if configured.version().as_ref() != Some(instead_of) {
+            warn!(
+                txn,
+                at,
+                by,
+                version,
+                "the configuration names other rules than when these were loaded; the configured ones run"
+            );
+            return configured.clone();
+        }
+        match &self.loaded {
+            Some(Ok(rules)) => {
+                info!(txn, at, by, version, "the rules that were loaded run, not those of the configuration");
+                rules.clone()
+            }
+            other => {
+                let why =
+                    other.as_ref().and_then(|loaded| loaded.as_ref().err()).cloned().unwrap_or_default();
+                warn!(
+                    txn,
+                    at,
+                    by,
+                    version,
+                    why,
+                    "this version of Weft cannot run the rules that were loaded; the configured ones run"
+                );
+                configured.clone()
+            }
+        }
     }
 
     /// Follows the revision of an object as the running controller does: what does not change an object does not count. A base says
@@ -176,7 +240,7 @@ impl History {
     /// The one record that can stand for all records so far. `journal` and `sum` are the identity of the journal and the checksum of its
     /// last record, `at` the time of that.
     pub fn into_base(self, journal: Arc<str>, sum: u32, at: String, rules: Option<RulesText>) -> Record {
-        let History { objects, reports, rows, hooks, announcing, answered, last_txn } = self;
+        let History { objects, reports, rows, hooks, announcing, answered, versions, last_txn, .. } = self;
         let insert: JsonRows = rows
             .into_iter()
             .filter(|(_, rows)| !rows.is_empty())
@@ -188,7 +252,9 @@ impl History {
             reported.iter().all(|(table, rows)| insert.get(table).is_some_and(|all| all.len() == rows.len()));
         let reports = (!is_there).then(|| RowChanges { insert: reported, delete: JsonRows::new() });
         let (put, revisions) = objects.into_values().map(|kept| (kept.text, kept.revision)).unzip();
-        let base = Base { format: Base::FORMAT, journal, sum, revisions, answered: answered.all(), rules };
+        let rules = versions.last().map(|last| (*last.text).clone()).or(rules);
+        let answered = answered.all();
+        let base = Base { format: Base::FORMAT, journal, sum, revisions, answered, rules, versions };
         Record {
             txn: last_txn,
             at,
@@ -203,16 +269,18 @@ impl History {
             memory: hooks.memories(),
             announcements: AnnouncementChanges { ended: BTreeSet::new(), begun: announcing },
             observation: false,
+            rules: None,
             base: Some(Box::new(base)),
         }
     }
 
-    /// The state after all records.
-    pub(crate) fn finish(self, kinds: &Kinds) -> Result<Restored, RestoreError> {
-        let History { objects, reports, rows, hooks, announcing, answered, last_txn } = self;
-        let memories = hooks.memories();
-        let objects = store(&objects, kinds)?;
-        Ok(Restored { objects, reports, rows: JournalRows(rows), memories, announcing, answered, last_txn })
+    /// The state after all records, for these rules.
+    pub(crate) fn finish(self, rules: &Rules) -> Result<Restored, RestoreError> {
+        let History { objects, reports, rows, hooks, announcing, answered, versions, last_txn, .. } = self;
+        let (mut memories, rows) = (hooks.memories(), JournalRows(rows));
+        memories.retain(|table, _| rules.remembers(table));
+        let objects = store(&objects, rules.kinds())?;
+        Ok(Restored { objects, reports, rows, memories, announcing, answered, versions, last_txn })
     }
 }
 
@@ -296,7 +364,7 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
 }
 
 /// The store of these objects, validated again.
-fn store(objects: &KeptObjects, kinds: &Kinds) -> Result<ObjectStore, RestoreError> {
+pub(crate) fn store(objects: &KeptObjects, kinds: &Kinds) -> Result<ObjectStore, RestoreError> {
     let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
     for (kind, _) in objects.keys().filter(|(kind, _)| kinds.get(kind).is_none()) {
         *unknown.entry(kind).or_default() += 1;
@@ -331,16 +399,15 @@ fn objects_without_kinds(kinds: &[(String, usize)]) -> String {
 
 /// What the rules refuse about a state, and the remedy. A row that forbids the state has a line, in the words of a refused
 /// request.
-fn refusal_of_state(error: &TransactionError) -> String {
-    const REMEDY: &str = "start with the rules that wrote it, or repair them";
+pub(crate) fn refusal_of_state(error: &TransactionError, remedy: &str) -> String {
     let error = error.clone().forbidden_first();
-    let Some(forbidden) = error.forbidden.first() else { return format!("{error}; {REMEDY}") };
+    let Some(forbidden) = error.forbidden.first() else { return format!("{error}; {remedy}") };
     match ChangeSet::default().refused_by(&error) {
         Some(faults) => {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            format!("they refuse objects; {REMEDY}:\n{}", faults.join("\n"))
+            format!("they refuse objects; {remedy}:\n{}", faults.join("\n"))
         }
-        None => format!("{error}; {REMEDY}:\n{}", forbidden_rows(forbidden).join("\n")),
+        None => format!("{error}; {remedy}:\n{}", forbidden_rows(forbidden).join("\n")),
     }
 }
 

@@ -276,6 +276,11 @@ impl Rules {
         self.text.clone()
     }
 
+    /// What tells these rules from others: a hash of their text; `None` for a program in memory.
+    pub fn version(&self) -> Option<String> {
+        self.text.as_ref().map(RulesText::fingerprint)
+    }
+
     /// The files and folders that the rules were read from, of which `builtin` is the built-in rules.
     pub fn packages(&self) -> &[String] {
         self.text.as_ref().map_or(&[], |text| &text.packages)
@@ -284,6 +289,11 @@ impl Rules {
     /// The names of the tables that hooks with a memory fill.
     pub fn remembered_tables(&self) -> impl Iterator<Item = &str> {
         self.remembered.iter().map(|table| self.program.schema.table(*table).name.as_str())
+    }
+
+    /// Whether a hook with a memory fills a table of this name.
+    pub(crate) fn remembers(&self, table: &str) -> bool {
+        self.remembered_tables().any(|name| name == table)
     }
 
     /// The kinds of objects.

@@ -68,6 +68,16 @@ impl SwitchAddresses {
         changes
     }
 
+    /// What leads from these addresses to others.
+    pub(crate) fn changes_to(&self, after: &SwitchAddresses) -> AddressChanges {
+        let nodes = self.0.keys().chain(after.0.keys());
+        let change = |node: &String| {
+            let [before, after] = [self, after].map(|addresses| addresses.0.get(node).cloned());
+            (before != after).then(|| (node.clone(), AddressChange { before, after }))
+        };
+        nodes.filter_map(change).collect()
+    }
+
     /// All addresses.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Arc<SwitchAddress>)> {
         self.0.iter()

@@ -39,7 +39,7 @@ const TENANT: &str = "tenant";
 async fn result_of(
     result: Result<Applied, Refusal>,
     stale: Vec<Found>,
-    rules: Arc<Rules>,
+    rules: Vec<Arc<Rules>>,
 ) -> Result<change_response::Result, Status> {
     let made = tokio::task::spawn_blocking(move || match result {
         Ok(applied) => change_response::Result::Accepted(accepted(applied, &rules)),
@@ -98,7 +98,7 @@ impl Api {
         if faults.is_empty() {
             return self.change(Change::Delete(deletions), terms, origin, &account).await;
         }
-        let result = result_of(Err(Refusal::Objects { faults }), Vec::new(), self.rules.clone()).await?;
+        let result = result_of(Err(Refusal::Objects { faults }), Vec::new(), Vec::new()).await?;
         Ok(Response::new(pb::ChangeResponse { result: Some(result) }))
     }
 
@@ -171,13 +171,13 @@ impl Api {
                 }
             }
         }
-        let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
+        let mut batch = Batch::new(self.rules().kinds(), Cancel::default());
         batch.add_json(&format!("transaction {to}"), &lines.join("\n"));
         Ok(batch)
     }
 
     /// Makes a change on these terms.
-    async fn change(
+    pub(super) async fn change(
         &self,
         change: Change,
         terms: Option<pb::Terms>,
@@ -187,12 +187,17 @@ impl Api {
         let pb::Terms { strict, careful, dry_run, wait_installed, revision: _, key: _ } =
             terms.unwrap_or_default();
         let terms = Terms { strict, careful, dry_run };
+        // What changes rules also deletes what the former ones made.
+        let mut rules = vec![self.rules()];
+        if let Change::Rules(other) = &change {
+            rules.insert(0, other.clone());
+        }
         let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
         let stale = match &result {
             Err(refusal) => self.changed_since(refusal, account).await,
             Ok(_) => Vec::new(),
         };
-        let mut result = result_of(result, stale, self.rules.clone()).await?;
+        let mut result = result_of(result, stale, rules).await?;
         if let change_response::Result::Accepted(accepted) = &mut result
             && let Some(txn) = accepted.txn.filter(|_| wait_installed > 0)
         {
@@ -261,7 +266,7 @@ impl Api {
             0..SMALL => None,
             _ => Some(self.parsers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?),
         };
-        let (cancel, kinds) = (Cancel::default(), self.rules.kinds().clone());
+        let (cancel, kinds) = (Cancel::default(), self.rules().kinds().clone());
         // Cancelled when this future is dropped; after the end it is in vain.
         let _guard = CancelOnDrop(cancel.clone());
         let batch = tokio::task::spawn_blocking(move || {
@@ -289,7 +294,10 @@ impl Api {
 const KEY_BYTES_MAX: usize = 255;
 
 /// The key of a request, with its checksum.
-fn key_of(terms: Option<&pb::Terms>, request: &impl Message) -> Result<Option<RequestKey>, Status> {
+pub(super) fn key_of(
+    terms: Option<&pb::Terms>,
+    request: &impl Message,
+) -> Result<Option<RequestKey>, Status> {
     let Some(text) = terms.map(|terms| terms.key.clone()).filter(|key| !key.is_empty()) else {
         return Ok(None);
     };

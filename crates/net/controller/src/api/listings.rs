@@ -50,7 +50,7 @@ impl Api {
     }
 
     pub(super) fn listings(&self) -> pb::ListListingsResponse {
-        let listings = Description::all(&self.rules).into_iter().map(message_of);
+        let listings = Description::all(&self.rules()).into_iter().map(message_of);
         pb::ListListingsResponse { listings: listings.collect() }
     }
 }

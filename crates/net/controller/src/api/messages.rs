@@ -37,7 +37,7 @@ fn object(key: &ObjectKey) -> pb::ObjectRef {
     pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() }
 }
 
-pub(super) fn accepted(applied: Applied, rules: &Rules) -> pb::Accepted {
+pub(super) fn accepted(applied: Applied, rules: &[Arc<Rules>]) -> pb::Accepted {
     if let Some(request) = applied.repeated {
         return repeated(&request);
     }
@@ -88,15 +88,19 @@ fn repeated(request: &Repeated) -> pb::Accepted {
     pb::Accepted { txn: Some(request.txn), objects, warnings, repeated: true, ..pb::Accepted::default() }
 }
 
-/// What changes in switches as a message: rules by their places and texts, if these rules have them.
-pub fn delta(delta: &SwitchDelta, rules: &Rules) -> pb::SwitchDelta {
+/// What changes in switches as a message: rules by their places and texts, as the first of these has them.
+pub fn delta(delta: &SwitchDelta, rules: &[Arc<Rules>]) -> pb::SwitchDelta {
+    let tell = |fingerprint| {
+        let all = rules.iter().map(|rules| rules.told(fingerprint));
+        all.into_iter().find(|told| !told.is_empty()).unwrap_or_default()
+    };
     // Of many parts, the same rules come again and again.
     let mut told: BTreeMap<u64, String> = BTreeMap::new();
     let part = |part: &Part| pb::FlowDelta {
         node: part.node.clone(),
         table_id: part.table.into(),
         rule: part.rule,
-        derived_by: told.entry(part.rule).or_insert_with(|| rules.told(part.rule)).clone(),
+        derived_by: told.entry(part.rule).or_insert_with(|| tell(part.rule)).clone(),
         added: part.counts.added as u64,
         replaced: part.counts.replaced as u64,
         deleted: part.counts.deleted as u64,
@@ -122,6 +126,8 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
         Refusal::Problems(_) => ("new-problems", Vec::new()),
         Refusal::Unconfirmed(_) => ("unconfirmed", Vec::new()),
         Refusal::KeyReused { .. } => ("key-reused", Vec::new()),
+        Refusal::NewRules(_) => ("bad-rules", Vec::new()),
+        Refusal::RulesChanged => ("rules-changed", Vec::new()),
         Refusal::Journal(_) => ("journal", Vec::new()),
     };
     let message = match refusal {
@@ -129,9 +135,12 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
             [fault] => fault.to_string(),
             faults => format!("{} faults; nothing was applied", faults.len()),
         },
-        Refusal::Stopped(_) | Refusal::Problems(_) | Refusal::Unconfirmed(_) | Refusal::KeyReused { .. } => {
-            refusal.to_string()
-        }
+        Refusal::Stopped(_)
+        | Refusal::Problems(_)
+        | Refusal::Unconfirmed(_)
+        | Refusal::KeyReused { .. }
+        | Refusal::NewRules(_)
+        | Refusal::RulesChanged => refusal.to_string(),
         Refusal::Journal(message) => message.clone(),
         Refusal::Rules(error) => error.message.clone(),
     };

@@ -33,7 +33,8 @@ impl Api {
         let account = account(request.extensions());
         let pb::GetRequest { kind, id, labels, fields, limit, r#continue } = request.into_inner();
         let kind = self.kind(&kind)?;
-        let declared = self.rules.kinds().find(&kind).map_err(|error| Status::internal(error.to_string()))?;
+        let rules = self.rules();
+        let declared = rules.kinds().find(&kind).map_err(|error| Status::internal(error.to_string()))?;
         let selector = Selector::read(declared, &labels, &fields)?;
         if let Some(id) = id {
             if !selector.is_all() || limit > 0 || !r#continue.is_empty() {
@@ -69,7 +70,8 @@ impl Api {
         account.room().await?;
         let pb::WatchRequest { kinds, labels, fields, from } = request.into_inner();
         let kinds = kinds.iter().map(|kind| self.kind(kind)).collect::<Result<BTreeSet<_>, Status>>()?;
-        let single = kinds.first().filter(|_| kinds.len() == 1).and_then(|kind| self.rules.kinds().get(kind));
+        let rules = self.rules();
+        let single = kinds.first().filter(|_| kinds.len() == 1).and_then(|kind| rules.kinds().get(kind));
         let selector = match single {
             Some(kind) => Selector::read(kind, &labels, &fields)?,
             None if fields.is_empty() => Selector::of_labels(&labels)?,

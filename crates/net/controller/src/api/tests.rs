@@ -5,16 +5,16 @@ use weft_client::pb::controller_server::ControllerServer;
 use weft_client::{Client, ClientError};
 
 use super::*;
+use crate::running_rules::RunningRules;
 
 #[tokio::test]
 async fn a_stopping_controller_is_told_from_none() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = listener.local_addr().unwrap().to_string();
     // The engine thread has ended, but the API has not.
-    let (engine, requests) = Engine::new();
+    let (engine, requests) = Engine::new(built_in());
     drop(requests);
-    let rules = std::sync::Arc::new(weft_core::rules::Rules::built_in().unwrap());
-    let service = ControllerServer::new(Api::new(engine, rules, "journal.jsonl".into()));
+    let service = ControllerServer::new(Api::new(engine, "journal.jsonl".into()));
     let server = tokio::spawn(
         Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
     );
@@ -26,10 +26,16 @@ async fn a_stopping_controller_is_told_from_none() {
 }
 
 #[test]
-fn the_description_is_made_once() {
-    let (engine, _requests) = Engine::new();
-    let rules = std::sync::Arc::new(weft_core::rules::Rules::built_in().unwrap());
-    let api = Api::new(engine, rules, "journal.jsonl".into());
-    assert_eq!(api.description(|| "{}".into()), "{}");
-    assert_eq!(api.description(|| unreachable!("it was made")), "{}");
+fn the_description_is_made_once_for_each_rules() {
+    let running = built_in();
+    let (engine, _requests) = Engine::new(running.clone());
+    let api = Api::new(engine, "journal.jsonl".into());
+    assert_eq!(api.description(|_| "{}".into()), "{}");
+    assert_eq!(api.description(|_| unreachable!("it was made")), "{}");
+    running.set(&built_in().get());
+    assert_eq!(api.description(|_| "[]".into()), "[]");
+}
+
+fn built_in() -> RunningRules {
+    RunningRules::new(Arc::new(Rules::built_in().unwrap()))
 }

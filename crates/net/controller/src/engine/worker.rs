@@ -131,7 +131,7 @@ impl Worker {
                 worker.machine.step(now(), Event::News(news))?;
             }
         }
-        worker.machine.publish();
+        worker.publish();
         Ok(worker)
     }
 
@@ -338,6 +338,13 @@ impl Worker {
 
     /// Publishes the status, and wakes those who wait for changes of objects.
     fn publish(&mut self) {
+        let core = self.machine.core();
+        if self.requests.rules.set(core.rules())
+            && let Some(last) = core.rules_versions().last()
+        {
+            let (version, packages) = (last.text.fingerprint(), last.text.packages.join(", "));
+            info!(txn = last.txn, by = last.by, version, rules = packages, "other rules run");
+        }
         let before = self.requests.status.revision();
         self.machine.publish();
         if self.requests.status.revision() != before {
@@ -388,6 +395,7 @@ impl Worker {
                 let is_known = node.as_ref().is_none_or(|node| core.is_managed(node));
                 let _ = answer.send(is_known.then(|| self.machine.measured_tunnels(node.as_deref())));
             }
+            Query::RulesVersions { answer } => drop(answer.send(core.rules_versions().clone())),
             Query::Watch { wanted, answer } => {
                 let last_txn = core.last_txn();
                 drop(answer.send(self.watchers.watch(wanted, self.machine.receipts(), last_txn)));

@@ -1,5 +1,6 @@
 //! Objects: read, listed and changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Status};
@@ -448,6 +450,56 @@ pub(super) async fn rollback(
     })?;
     let request = pb::RollbackRequest { to, by, terms: Some(terms) };
     changed(api.rollback(call(caller, request)).await?, About::Objects, is_conditional).await
+}
+
+/// The body of `POST /v1/rules`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRules {
+    /// The texts of files by name.
+    files: BTreeMap<String, String>,
+    #[serde(default)]
+    packages: Vec<String>,
+}
+
+/// `POST /v1/rules`
+pub(super) async fn load_rules(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let (by, terms) = wish_about_rules(Query::of(query.as_deref()), &headers)?;
+    let NewRules { files, packages } = serde_json::from_slice(&whole(body).await?)
+        .map_err(|error| Problem::bad_request(format!("the body does not describe rules: {error}")))?;
+    let files = files.into_iter().map(|(name, text)| pb::RulesFile { name, text }).collect();
+    let request = pb::LoadRulesRequest { files, packages, by, terms: Some(terms) };
+    changed(api.load_rules(call(caller, request)).await?, About::Objects, false).await
+}
+
+/// `POST /v1/rules/rollback?to=TXN`
+pub(super) async fn rollback_rules(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(query.as_deref());
+    let to = query.number("to")?;
+    let (by, terms) = wish_about_rules(query, &headers)?;
+    let request = pb::RollbackRulesRequest { to, by, terms: Some(terms) };
+    changed(api.rollback_rules(call(caller, request)).await?, About::Objects, false).await
+}
+
+/// Who changes rules, and on which terms.
+fn wish_about_rules(mut query: Query, headers: &HeaderMap) -> Result<(String, pb::Terms), Problem> {
+    let Wish { by, terms, is_conditional } = Wish::of(&mut query, headers)?;
+    query.finish()?;
+    if is_conditional {
+        return Err(Problem::bad_request(
+            "rules are no object, so they have no `if-match` or `if-none-match`",
+        ));
+    }
+    Ok((by, terms))
 }
 
 /// The objects that a request changes. The form of the answer depends on them.

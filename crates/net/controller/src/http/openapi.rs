@@ -9,10 +9,11 @@ use axum::response::Response;
 use objects::{Kind, Kinds};
 use serde_json::{Map, Value as Json, json};
 use weft_core::listings::Description;
+use weft_core::rules::Rules;
 
 use super::answer::{self, EVENTS, Form, JSON, LINES, YAML, ZSTD};
 use super::objects::Here;
-use super::paths::{DECLARED, LISTINGS, OF_NETWORK, PAST, QUESTIONS, SNAPSHOT};
+use super::paths::{DECLARED, LISTINGS, Listed, OF_NETWORK, PAST, QUESTIONS, RULES, SNAPSHOT};
 use super::query::{Path, Query};
 use crate::problem::Problem;
 
@@ -29,7 +30,8 @@ pub(super) async fn document(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::of(query.as_deref()).finish()?;
-    let describe = || Bytes::from(format!("{}\n", describe(api.kinds(), &Description::all(api.rules()))));
+    let describe =
+        |rules: &Rules| Bytes::from(format!("{}\n", describe(rules.kinds(), &Description::all(rules))));
     Ok(answer::answer(Form::Json, api.description(describe)))
 }
 
@@ -38,7 +40,7 @@ pub(super) async fn kinds((Extension(api), _): Here, RawQuery(query): RawQuery) 
     Query::of(query.as_deref()).finish()?;
     let kind =
         |kind: &Arc<Kind>| json!({"kind": kind.name(), "path": path_of(kind), "summary": kind.summary()});
-    let kinds: Vec<Json> = api.kinds().iter().map(kind).collect();
+    let kinds: Vec<Json> = api.rules().kinds().iter().map(kind).collect();
     Ok(answer::json(&json!({"kinds": kinds})))
 }
 
@@ -50,7 +52,9 @@ pub(super) async fn schema(
 ) -> Result<Response, Problem> {
     Query::of(query.as_deref()).finish()?;
     let kind = api.kind_of_path(&kind)?;
-    let kind = api.kinds().get(&kind).ok_or_else(|| super::not_found(format!("there is no kind {kind}")))?;
+    let rules = api.rules();
+    let kind =
+        rules.kinds().get(&kind).ok_or_else(|| super::not_found(format!("there is no kind {kind}")))?;
     let mut schema = kind.json_schema();
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     Ok(answer::json(&schema))
@@ -86,6 +90,7 @@ fn describe(kinds: &Kinds, declared: &[Description]) -> Json {
     paths.insert("/v1/transactions".to_owned(), json!({"get": transactions()}));
     paths.insert("/v1/transactions/{txn}".to_owned(), json!({"get": transaction()}));
     paths.extend(past(&kinds_in_path(kinds)));
+    paths.extend(of_rules());
     paths.extend(of_itself(kinds));
     json!({
         "openapi": "3.1.0",
@@ -268,6 +273,44 @@ fn past(kinds: &Json) -> Map<String, Json> {
     back["responses"] = with_headers(responses, &["200"], &["weft-transaction"]);
     let back = json!({"post": back});
     [("/v1/history", of_all), ("/v1/{kinds}/{id}/history", of_one), ("/v1/rollback", back)]
+        .map(|(path, item)| (path.to_owned(), item))
+        .into_iter()
+        .collect()
+}
+
+/// The rules, their versions, and the change of them.
+fn of_rules() -> Map<String, Json> {
+    let [history, load, rollback] = &RULES;
+    let mut read = operation("rules", history.call, history.summary);
+    read["responses"] = answered("message", &[JSON, YAML], &[406]);
+    let of_single = [reference("parameters", "if_match"), reference("parameters", "if_none_match")];
+    let change = |id: &str, listed: &Listed| {
+        let mut change = operation(id, listed.call, listed.summary);
+        let mut responses = answered("receipt", &[JSON], &[409, 422]);
+        refuse(&mut responses, &[410]);
+        change["responses"] = with_headers(responses, &["200"], &["weft-transaction"]);
+        change["parameters"] =
+            terms().into_iter().filter(|each| !of_single.contains(each)).collect::<Vec<_>>().into();
+        change
+    };
+    let mut loads = change("load_rules", load);
+    let text = json!({"type": "string"});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "files": {"type": "object", "additionalProperties": text},
+            "packages": {"type": "array", "items": text},
+        },
+        "required": ["files"],
+    });
+    loads["requestBody"] = json!({"required": true, "content": {JSON: {"schema": schema}}});
+    let mut back = change("rollback_rules", rollback);
+    if let Some(parameters) = back["parameters"].as_array_mut() {
+        let number = json!({"type": "integer", "minimum": 0, "maximum": i64::MAX});
+        let to = "The transaction that loaded the version; without it, the one before that which runs";
+        parameters.push(query("to", to, number));
+    }
+    [("/v1/rules", json!({"get": read, "post": loads})), ("/v1/rules/rollback", json!({"post": back}))]
         .map(|(path, item)| (path.to_owned(), item))
         .into_iter()
         .collect()

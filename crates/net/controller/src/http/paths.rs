@@ -26,6 +26,18 @@ pub(super) const PAST: [Listed; 2] = [
     ),
 ];
 
+/// The rules: `GET /v1/rules`, `POST /v1/rules`, `POST /v1/rules/rollback`.
+pub(super) const RULES: [Listed; 3] = [
+    listed("rules", "RulesHistory", "The last versions of the rules, the newest first: that which runs"),
+    listed(
+        "rules",
+        "LoadRules",
+        "Goes on with other rules, in one transaction: switches get the difference. `files` has the texts of all files by name, and \
+         `packages` what they were read from",
+    ),
+    listed("rules", "RollbackRules", "Goes on with an earlier version of the rules, in one transaction"),
+];
+
 /// All that is recorded: `GET /v1/snapshot`, a file.
 pub(super) const SNAPSHOT: Listed = listed(
     "snapshot",
@@ -76,6 +88,8 @@ pub(super) fn router() -> Router {
         .route("/v1/snapshot", get(questions::snapshot))
         .route("/v1/history", get(questions::history))
         .route("/v1/rollback", post(objects::rollback))
+        .route("/v1/rules", get(questions::rules).post(objects::load_rules))
+        .route("/v1/rules/rollback", post(objects::rollback_rules))
         .route("/v1/transactions", get(questions::transactions))
         .route("/v1/transactions/{txn}", get(questions::transaction))
         .route("/v1/network/{listing}", get(questions::of_network))
@@ -103,7 +117,8 @@ mod tests {
         assert_eq!(&names(&LISTINGS) | &names(&PAST[..1]), of_objects);
         assert!(names(&OF_NETWORK).is_subset(&of_objects));
         let others = ["apply", "network", "openapi.json", "schema", "status", "transactions"].into();
-        let at_top = &(&names(&QUESTIONS) | &names(&PAST)) | &names(&[DECLARED, SNAPSHOT]);
+        let at_top =
+            &(&names(&QUESTIONS) | &names(&PAST)) | &(&names(&[DECLARED, SNAPSHOT]) | &names(&RULES));
         assert_eq!(&at_top | &others, AT_TOP.into());
     }
 }

@@ -89,7 +89,7 @@ pub(super) async fn listing(
 fn unread(api: &Api, status: Status, asked: &pb::ReadListingRequest, of: &str, known: &[Listed]) -> Problem {
     let kind = &asked.kind;
     let is_of_kind = |listing: &Description| kind.is_empty() || listing.kinds.contains(kind);
-    let declared: Vec<Description> = Description::all(api.rules()).into_iter().filter(is_of_kind).collect();
+    let declared: Vec<Description> = Description::all(&api.rules()).into_iter().filter(is_of_kind).collect();
     if status.code() != Code::NotFound || declared.iter().any(|listing| listing.name == asked.listing) {
         return status.into();
     }
@@ -150,6 +150,18 @@ pub(super) async fn snapshot(
     let (parts, held) = message(api.take_snapshot(call(caller, pb::TakeSnapshotRequest {})).await?);
     let body = streamed(begun(parts).await?.map(|part| Ok(part?.part.into())));
     Ok(held.until_encoded(answer::file(ZSTD, body)))
+}
+
+/// `GET /v1/rules`: the versions of the rules.
+pub(super) async fn rules(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    Query::of(query.as_deref()).finish()?;
+    let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
+    let (versions, held) = message(api.rules_history(call(caller, pb::RulesHistoryRequest {})).await?);
+    Ok(held.until_encoded(answer::value(form, &to_json(&versions))?))
 }
 
 /// `GET /v1/history`: who changed what.

@@ -29,6 +29,7 @@ pub(super) fn record(txn: u64) -> Record {
         memory: BTreeMap::new(),
         announcements: weft_core::record::AnnouncementChanges::default(),
         observation: false,
+        rules: None,
         base: None,
         key: None,
     }

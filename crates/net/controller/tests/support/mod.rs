@@ -13,7 +13,7 @@ use objects::{Batch, Cancel, Kinds};
 use std::time::{Duration, SystemTime};
 use weft_core::Rules;
 use weft_core::core::{Accepted, AppliedTransaction, Core, History};
-use weft_core::record::Record;
+use weft_core::record::{Record, RulesText};
 
 /// The kinds of objects of [`RULES`].
 macro_rules! objects {
@@ -158,6 +158,13 @@ pub(crate) fn rules(text: &str) -> Arc<Rules> {
     let compilation = nlog::compile(&Sources::from_texts([("test.nlog", text)]));
     let program = compilation.program.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
     Arc::new(Rules::new(program).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// The same, with their text, as those that are read from files.
+pub(crate) fn rules_of_text(text: &str) -> Arc<Rules> {
+    let files = [("test.nlog".into(), text.to_owned())].into();
+    let text = RulesText { packages: vec!["test.nlog".to_owned()], files };
+    Arc::new(Rules::of_text(&text).unwrap_or_else(|error| panic!("{error}")))
 }
 
 pub(crate) fn reference(rules: &Rules) -> Box<dyn Evaluator> {

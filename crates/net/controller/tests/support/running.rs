@@ -34,7 +34,6 @@ pub(crate) struct Running {
 
 /// What such a controller is made of: the reference evaluator, and switches in the test's hands.
 pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Parts {
-    let for_thread = rules.clone();
     Parts {
         state: folder.join("state"),
         listen: Listen::Unix(folder.join("weft.sock")),
@@ -42,7 +41,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         probe: PROBE,
         rule_rows: weft_core::core::RULE_ROWS,
         rules,
-        evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
+        evaluator: Arc::new(|rules: &Rules| Ok(reference(rules) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
         patience: Patience::default(),
         keep: controller::Config::default().keep(),

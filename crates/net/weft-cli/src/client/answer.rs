@@ -1,6 +1,7 @@
 //! What is printed of a change: the outcome for each object, the fields that changed, the problems that came and went.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use weft_client::Client;
@@ -28,6 +29,14 @@ pub(super) enum Form {
     Delete,
     Diff,
     Rollback,
+    Rules,
+}
+
+impl Form {
+    /// Whether what changes in switches is printed.
+    fn shows_delta(self) -> bool {
+        matches!(self, Form::Diff | Form::Rules)
+    }
 }
 
 /// The answer to a change.
@@ -35,6 +44,8 @@ pub(super) struct Answer<'a> {
     pub(super) accepted: &'a Accepted,
     pub(super) form: Form,
     pub(super) json: bool,
+    /// How long the controller took.
+    pub(super) took: Duration,
 }
 
 impl Answer<'_> {
@@ -49,7 +60,7 @@ impl Answer<'_> {
             say(format_args!("warning: {cut_off}"));
         }
         if !self.json {
-            let delta = accepted.delta.as_ref().filter(|_| self.form == Form::Diff);
+            let delta = accepted.delta.as_ref().filter(|_| self.form.shows_delta());
             print(&(self.text() + &delta.map(|delta| delta::to_text(delta)).unwrap_or_default()))?;
         }
         for line in self.notes() {
@@ -142,6 +153,13 @@ impl Answer<'_> {
         lines.extend(problem_lines("new problem", new_problems));
         lines.extend(problem_lines("problem resolved", resolved_problems));
         lines.extend(dry_run.then(|| "dry run: nothing was changed".to_owned()));
+        if self.form == Form::Rules && !dry_run {
+            let took = self.took.as_secs_f64();
+            lines.push(match self.accepted.txn {
+                Some(txn) => format!("transaction {txn}: the rules run, after {took:.1} s"),
+                None => "nothing changes: these rules run already".to_owned(),
+            });
+        }
         lines
     }
 
@@ -160,7 +178,7 @@ impl Answer<'_> {
         if accepted.dry_run {
             answer["dry_run"] = json!(true);
         }
-        if let Some(delta) = accepted.delta.as_ref().filter(|_| self.form == Form::Diff) {
+        if let Some(delta) = accepted.delta.as_ref().filter(|_| self.form.shows_delta()) {
             answer["delta"] = to_json(&**delta);
         }
         answer
@@ -283,7 +301,7 @@ mod tests {
 
     fn text(objects: Vec<ObjectOutcome>, form: Form) -> String {
         let accepted = Accepted { objects, ..Accepted::default() };
-        Answer { accepted: &accepted, form, json: false }.text()
+        Answer { accepted: &accepted, form, json: false, took: Duration::ZERO }.text()
     }
 
     #[test]
@@ -336,7 +354,7 @@ mod tests {
         let flows = vec![FlowDelta { node: "hv1".to_owned(), rule: 255, ..FlowDelta::default() }];
         let delta = Some(Box::new(SwitchDelta { flows, switches: 1, ..SwitchDelta::default() }));
         let accepted = Accepted { delta, ..Accepted::default() };
-        let json = |form| Answer { accepted: &accepted, form, json: true }.json();
+        let json = |form| Answer { accepted: &accepted, form, json: true, took: Duration::ZERO }.json();
         assert_eq!(
             (&json(Form::Diff)["delta"]["switches"], &json(Form::Diff)["delta"]["flows"][0]["rule"]),
             (&1.into(), &"0xff".into())

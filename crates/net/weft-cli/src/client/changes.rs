@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, BufRead, IsTerminal as _, Write};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::Args;
 use weft_client::pb::{self, Accepted};
@@ -42,7 +43,12 @@ pub(super) struct Terms {
 
 impl Terms {
     /// Makes the change and prints the answer.
-    fn carry_out(self, changes: Changes, documents: &[(String, String)], form: Form) -> Result<(), Failure> {
+    pub(super) fn carry_out(
+        self,
+        changes: Changes,
+        documents: &[(String, String)],
+        form: Form,
+    ) -> Result<(), Failure> {
         let json = self.json;
         self.carry_out_at(changes, None, form, |error| faults::refused(error, documents, json))
     }
@@ -58,8 +64,9 @@ impl Terms {
         let Terms { dry_run, strict, yes, wait, json, address } = self;
         *changes.terms() = pb::Terms { strict, dry_run, careful: !yes, revision, ..pb::Terms::default() };
         address.with(|mut client| async move {
+            let begun = Instant::now();
             let accepted = make(&mut client, changes, form, refused).await?;
-            let answer = Answer { accepted: &accepted, form, json };
+            let answer = Answer { accepted: &accepted, form, json, took: begun.elapsed() };
             answer.print(&mut client, wait).await
         })
     }

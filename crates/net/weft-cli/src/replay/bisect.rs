@@ -49,8 +49,9 @@ impl Watched {
 
 /// Prints which transaction up to one made rows appear or vanish last.
 pub(super) fn run(recorded: &Recorded, atom: &str, at: &Head, workers: usize) -> Result<(), Failure> {
-    let (program, pattern) = with_atom(&recorded.sources()?, atom)?;
+    let (program, pattern) = with_atom(&recorded.sources(at)?, atom)?;
     let first = recorded.first().clone();
+    recorded.warn_of_other_rules(&first, at)?;
     let mut engine = engine_at(recorded, &program, &BTreeSet::from([pattern.table]), first.txn, workers)?;
     let mut watched = Watched { pattern, count: 0, appeared: None, vanished: None };
     let rows = engine

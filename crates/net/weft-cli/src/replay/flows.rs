@@ -20,7 +20,7 @@ pub(super) fn run(
     workers: usize,
 ) -> Result<(), Failure> {
     let with = |rules: Rules| flows(recorded, host, at, rules, workers);
-    let lines = with(recorded.rules()?)?;
+    let lines = with(recorded.rules(at)?)?;
     if other_rules.is_empty() {
         return print(&text("", &lines));
     }

@@ -17,6 +17,10 @@ pub enum Changes {
     Set(pb::SetRequest),
     /// Brings objects back to what they were.
     Rollback(pb::RollbackRequest),
+    /// Goes on with other rules.
+    LoadRules(pb::LoadRulesRequest),
+    /// Goes on with an earlier version of the rules.
+    RollbackRules(pb::RollbackRulesRequest),
 }
 
 impl Changes {
@@ -27,6 +31,8 @@ impl Changes {
             Changes::Delete(request) => &mut request.terms,
             Changes::Set(request) => &mut request.terms,
             Changes::Rollback(request) => &mut request.terms,
+            Changes::LoadRules(request) => &mut request.terms,
+            Changes::RollbackRules(request) => &mut request.terms,
         };
         terms.get_or_insert_default()
     }
@@ -40,6 +46,15 @@ impl Client {
             Changes::Delete(request) => self.delete_request(request).await,
             Changes::Set(request) => self.set(request).await,
             Changes::Rollback(request) => self.rollback(request).await,
+            Changes::LoadRules(request) => {
+                let response = within(CHANGE_MAX, self.inner.load_rules(request)).await;
+                self.accepted(response.map_err(|status| self.failed(status))?)
+            }
+            Changes::RollbackRules(request) => {
+                let response = within(CHANGE_MAX, self.inner.rollback_rules(request)).await;
+                let response = response.map_err(|status| self.no_moment(status))?;
+                self.accepted(response)
+            }
         }
     }
 
@@ -95,14 +110,23 @@ impl Client {
         response.map(Response::into_inner).map_err(|status| self.failed(status))
     }
 
-    async fn rollback(&mut self, request: pb::RollbackRequest) -> Result<pb::Accepted, ClientError> {
-        let response = within(CHANGE_MAX, self.inner.rollback(request)).await;
-        let response = response.map_err(|status| match status.code() {
-            // The request names a transaction that is not there.
+    /// The last versions of the rules, the newest first.
+    pub async fn rules_history(&mut self) -> Result<Vec<pb::RulesVersion>, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.rules_history(pb::RulesHistoryRequest {})).await;
+        response.map(|response| response.into_inner().versions).map_err(|status| self.failed(status))
+    }
+
+    /// The failure of a request that may name a moment that is not there.
+    fn no_moment(&self, status: Status) -> ClientError {
+        match status.code() {
             Code::OutOfRange | Code::Aborted => ClientError::NotFound(status.message().to_owned()),
             _ => self.failed(status),
-        })?;
-        self.accepted(response)
+        }
+    }
+
+    async fn rollback(&mut self, request: pb::RollbackRequest) -> Result<pb::Accepted, ClientError> {
+        let response = within(CHANGE_MAX, self.inner.rollback(request)).await;
+        self.accepted(response.map_err(|status| self.no_moment(status))?)
     }
 
     async fn set(&mut self, request: pb::SetRequest) -> Result<pb::Accepted, ClientError> {

@@ -16,6 +16,7 @@ mod ipfix;
 mod leaders;
 mod learning;
 mod live_migration;
+mod live_rules;
 mod logging;
 mod long_chains;
 mod migration;

@@ -1,0 +1,272 @@
+//! Rules that change while a controller runs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use controller::Parts;
+use objects::ObjectKey;
+use weft_client::{Changes, Client, ClientError, pb};
+use weft_core::Rules;
+use weft_core::core::{Accepted, AppliedTransaction, Core, CoreError, Refusal};
+use weft_core::record::Record;
+
+use crate::core::state;
+use crate::support::drivers::Switches;
+use crate::support::running::{Running, apply as apply_by, parts, start_with};
+use crate::support::*;
+
+/// The flow that a rule makes for each port of a switch.
+const PLACED: &str = "of_flow(hv, 1, 100, match_reg1(label), set_reg0(datapath))";
+/// The same rules, of which that one has another priority.
+fn others() -> String {
+    assert!(RULES.contains(PLACED));
+    RULES.replace(PLACED, &PLACED.replace("100", "200"))
+}
+
+fn core_of(rules: &Arc<Rules>, records: &[Record]) -> (Core, Option<Record>) {
+    let (mut core, correction) = core(rules, records);
+    core.make_evaluators_with(Arc::new(|rules| Ok(reference(rules))));
+    (core, correction)
+}
+
+fn load(core: &mut Core, rules: &Arc<Rules>) -> Result<Option<AppliedTransaction>, CoreError> {
+    core.change_rules(rules, "test", now()).map(|Accepted { transaction, .. }| transaction)
+}
+
+/// All that is known of a network besides the number of the last transaction.
+fn known(core: &Core) -> Vec<String> {
+    state(core)[1..].to_vec()
+}
+
+#[test]
+fn other_rules_change_what_they_say_and_a_restart_goes_on_with_them() {
+    let rules = rules_of_text(RULES);
+    let (mut core, _) = core_of(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
+    let plugged = core.report("hv1", &report(&[("blue-1", 5)], &[]), now()).unwrap();
+    records.extend(plugged.map(|done| done.journalled()));
+    let before = known(&core);
+
+    let other = rules_of_text(&others());
+    let done = load(&mut core, &other).unwrap().expect("flows change");
+    assert_eq!(done.changes.keys().collect::<Vec<_>>(), ["hv1", "hv2"]);
+    // Three ports: each flow goes and comes. That of the interface stays as it is.
+    assert_eq!(done.changes["hv1"].flows.each().count(), 6);
+    assert!(done.record.insert.is_empty() && done.record.delete.is_empty(), "{:?}", done.record);
+    let after = known(&core);
+    assert_ne!(after, before);
+
+    // It can be undone as long as it is not on disk.
+    let line = done.journalled();
+    core.undo(done).unwrap();
+    assert_eq!((known(&core), core.last_txn()), (before.clone(), 2));
+    let done = load(&mut core, &other).unwrap().expect("flows change");
+    assert_eq!(done.journalled(), line);
+    core.journalled();
+    records.push(line);
+    assert!(load(&mut core, &other).unwrap().is_none(), "they run already");
+
+    // Numbers go on where they were.
+    records.push(apply(&mut core, "{kind: switch_port, id: red-2, switch: red}").journalled());
+    let chosen = history(&rules, &records).rules_to_run(&rules);
+    assert_eq!(chosen.version(), other.version());
+    let (again, correction) = core_of(&chosen, &records);
+    assert_eq!((known(&again), correction), (known(&core), None));
+
+    // Back to the rules of the configuration.
+    let done = load(&mut core, &rules).unwrap().expect("flows change");
+    assert_eq!(done.record.rules.as_ref().unwrap().instead_of, None);
+    records.push(done.journalled());
+    assert_eq!(history(&rules, &records).rules_to_run(&rules).version(), rules.version());
+    let (again, correction) = core_of(&rules, &records);
+    assert_eq!((known(&again), correction), (known(&core), None));
+    let versions = again.rules_versions().all().iter().map(|version| (version.txn, &*version.by));
+    assert_eq!(versions.collect::<Vec<_>>(), [(0, ""), (3, "test"), (5, "test")]);
+}
+
+#[test]
+fn rules_that_would_lose_something_are_refused_by_name_and_change_nothing() {
+    let rules = rules_of_text(RULES);
+    let (mut core, _) = core_of(&rules, &[]);
+    apply(&mut core, NETWORK);
+    let before = state(&core);
+    let mut refused = |changes: &[(&str, &str)]| {
+        let text = changes.iter().fold(RULES.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "{from}");
+            text.replace(from, to)
+        });
+        let error = load(&mut core, &rules_of_text(&text)).map(|_| ()).unwrap_err();
+        assert!(matches!(error, CoreError::Refused(_)), "{error}");
+        assert_eq!(state(&core), before);
+        error.to_string()
+    };
+    let field = refused(&[("    port_security: bool = false;", "")]);
+    assert!(field.contains("switch_port blue-1: port_security: unknown field"), "{field}");
+    let numbers = refused(&[
+        (
+            "input table datapath_label(sw: string, label: int) key(sw) from allocate(wants_datapath_label, first: 1, last: 0xffffff);",
+            "table datapath_label(sw: string, label: int) key(sw); datapath_label(sw, 7) :- wants_datapath_label(sw);",
+        ),
+        (", element(encaps, encap);", ", element(encaps, encap);"),
+    ]);
+    assert!(numbers.starts_with("no hook of the new rules fills table datapath_label"), "{numbers}");
+    let forbidden = refused(&[(r#"logical_switch(sw, "reserved")"#, r#"logical_switch(sw, "acme")"#)]);
+    assert!(forbidden.contains("the new rules refuse what is there"), "{forbidden}");
+    assert!(forbidden.contains(r#"reserved_tenant(sw: "blue")"#), "{forbidden}");
+
+    let kind = RULES.replace("localnet_port", "provider_port");
+    apply(&mut core, "{kind: localnet_port, id: out, switch: red, network: physical}");
+    let error = load(&mut core, &rules_of_text(&kind)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("kinds of which there are objects: localnet_port (1)"), "{error}");
+}
+
+#[test]
+fn objects_that_were_read_as_other_kinds_are_refused() {
+    let rules = rules_of_text(RULES);
+    let (mut core, _) = core_of(&rules, &[]);
+    apply(&mut core, NETWORK);
+    let batch = || batch_of(rules.kinds(), "{kind: switch, id: green}");
+    // The same kinds may be said otherwise.
+    load(&mut core, &rules_of_text(&others())).unwrap().expect("flows change");
+    core.apply(batch(), "test", now()).unwrap();
+    let more =
+        others().replace("port_security: bool = false;", "port_security: bool = false; note: opt<string>;");
+    load(&mut core, &rules_of_text(&more)).unwrap().expect("rows change");
+    let refused = core.apply(batch(), "test", now()).map(|_| ()).unwrap_err();
+    assert_eq!(refused, CoreError::Refused(Refusal::RulesChanged));
+}
+
+#[test]
+fn the_configuration_overrules_what_was_loaded_once_it_names_others() {
+    let (rules, other) = (rules_of_text(RULES), rules_of_text(&others()));
+    let (mut core, _) = core_of(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
+    records.push(load(&mut core, &other).unwrap().expect("flows change").journalled());
+    let third = rules_of_text(&RULES.replace(PLACED, &PLACED.replace("100", "300")));
+
+    let chosen = history(&third, &records).rules_to_run(&third);
+    assert_eq!(chosen.version(), third.version());
+    let (core, correction) = core_of(&chosen, &records);
+    let correction = correction.expect("the journal says which rules run");
+    assert_eq!((correction.rules.as_ref().unwrap().instead_of.as_ref(), &*correction.by), (None, "upgrade"));
+    records.push(correction);
+    // Whatever is configured from now on runs, also what was configured when the others were loaded.
+    for configured in [&third, &rules] {
+        let chosen = history(configured, &records).rules_to_run(configured);
+        assert_eq!(chosen.version(), configured.version());
+    }
+    let (again, correction) = core_of(&third, &records);
+    assert_eq!((known(&again), correction), (known(&core), None));
+}
+
+async fn start(folder: &Path, rules: &Arc<Rules>) -> Running {
+    let switches = Switches::default();
+    start_with(Parts { ..parts(folder, rules.clone(), &switches) }, switches).await
+}
+
+fn request(text: &str, terms: pb::Terms) -> Changes {
+    let files = vec![pb::RulesFile { name: "test.nlog".to_owned(), text: text.to_owned() }];
+    let packages = vec!["test.nlog".to_owned()];
+    Changes::LoadRules(pb::LoadRulesRequest { files, packages, by: "test".to_owned(), terms: Some(terms) })
+}
+
+async fn history_of(client: &mut Client) -> Vec<(u64, bool)> {
+    let versions = client.rules_history().await.unwrap();
+    versions.iter().map(|version| (version.txn, version.configured)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_controller_takes_other_rules_and_goes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules_of_text(RULES);
+    let running = start(folder.path(), &rules).await;
+    let mut client = running.client().await;
+    apply_by(&mut client, NETWORK).await.unwrap();
+    assert_eq!(history_of(&mut client).await, [(0, true)]);
+    let flows =
+        |running: &Running| running.switches.look("hv1", |switch| shown(switch.desired.as_ref().unwrap()));
+    let before = flows(&running);
+
+    let dry = pb::Terms { dry_run: true, ..pb::Terms::default() };
+    let tried = client.change(request(&others(), dry)).await.unwrap();
+    let delta = tried.delta.expect("what would change");
+    assert_eq!((tried.txn, delta.switches, delta.added, delta.deleted), (None, 2, 6, 6));
+    assert!(delta.flows.iter().all(|flow| flow.derived_by.starts_with("of_flow (test.nlog:")), "{delta:?}");
+    assert_eq!(flows(&running), before);
+
+    // A kind with another field is known at once.
+    let more = others().replace("object switch { tenant", "object switch { note: opt<string>; tenant");
+    let more = more.replace(":- switch(sw, _)", ":- switch(sw, _, _)");
+    let more = more.replace(":- switch(sw, tenant)", ":- switch(sw, _, tenant)");
+    let keyed = pb::Terms { key: "k".to_owned(), ..pb::Terms::default() };
+    let done = client.change(request(&more, keyed.clone())).await.unwrap();
+    assert_eq!((done.txn, done.delta.map(|delta| delta.added)), (Some(2), Some(6)));
+    assert_ne!(flows(&running), before);
+    assert_eq!(running.switches.look("hv1", |switch| switch.pushed.clone()), [2]);
+    let again = client.change(request(&more, keyed)).await.unwrap();
+    assert_eq!((again.txn, again.repeated), (Some(2), true));
+    apply_by(&mut client, "{kind: switch, id: blue, tenant: acme, note: ours}").await.unwrap();
+    assert_eq!(history_of(&mut client).await, [(2, false), (0, true)]);
+
+    // The field is set, so the rules before cannot come again as long as it is.
+    let back =
+        || Changes::RollbackRules(pb::RollbackRulesRequest { by: "test".to_owned(), ..Default::default() });
+    let ClientError::Refused(refusal) = client.change(back()).await.unwrap_err() else {
+        panic!("not refused")
+    };
+    assert_eq!(&*refusal.code, "bad-rules");
+    assert!(refusal.message.contains("switch blue: note: unknown field"), "{refusal:?}");
+    let ClientError::Refused(refusal) =
+        client.change(request("of_flow(", pb::Terms::default())).await.unwrap_err()
+    else {
+        panic!("not refused")
+    };
+    assert!(refusal.message.contains("test.nlog:1"), "{refusal:?}");
+
+    let fewer = client.change(request(&others(), pb::Terms::default())).await;
+    assert!(fewer.is_err(), "{fewer:?}");
+    running.stop().await;
+
+    // The next start runs what was loaded.
+    let running = start(folder.path(), &rules).await;
+    let mut client = running.client().await;
+    assert_eq!(history_of(&mut client).await, [(2, false), (0, true)]);
+    let note = client.get("switch", Some("blue")).await.unwrap();
+    assert!(note[0].contains(r#""note":"ours""#), "{note:?}");
+    client
+        .delete(&["blue-1", "blue-2"].map(|port| ObjectKey::new("switch_port", port)), "test")
+        .await
+        .unwrap();
+    client.delete(&[ObjectKey::new("switch", "blue")], "test").await.unwrap();
+    client.delete(&[ObjectKey::new("switch_port", "red-1")], "test").await.unwrap();
+    client.delete(&[ObjectKey::new("switch", "red")], "test").await.unwrap();
+    let done = client.change(back()).await.unwrap();
+    assert_eq!(done.txn, Some(8));
+    assert_eq!(history_of(&mut client).await, [(8, true), (2, false), (0, true)]);
+    let to = |to| Changes::RollbackRules(pb::RollbackRulesRequest { to, ..Default::default() });
+    let missing = client.change(to(Some(3))).await.unwrap_err().to_string();
+    assert!(missing.contains("no version of transaction 3 is kept"), "{missing}");
+    assert_eq!(client.change(to(Some(2))).await.unwrap().txn, Some(9));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_change_over_http() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path(), &rules_of_text(RULES)).await;
+    let mut web = running.web().await;
+    let body = serde_json::json!({"files": BTreeMap::from([("test.nlog", others())]), "packages": ["mine"]});
+    let load = |query: &str| format!("/v1/rules{query}");
+    web.ask("POST", &load("?dry_run=true"), &[], &body.to_string()).await.expect(200);
+    web.ask("POST", &load(""), &[("if-match", "\"1\"")], &body.to_string()).await.expect(400);
+    web.ask("POST", &load(""), &[], r#"{"files": {"a.nlog": "of_flow("}}"#).await.expect(422);
+    let done = web.ask("POST", &load(""), &[], &body.to_string()).await.expect(200);
+    assert_eq!(done["txn"], 1, "{done}");
+    let versions = web.ask("GET", "/v1/rules", &[], "").await.expect(200);
+    assert_eq!(versions["versions"][0]["packages"], serde_json::json!(["mine"]), "{versions}");
+    web.ask("POST", "/v1/rules/rollback?to=7", &[], "").await.expect(410);
+    let back = web.ask("POST", "/v1/rules/rollback", &[], "").await.expect(200);
+    assert_eq!(back["txn"], 2, "{back}");
+    running.stop().await;
+}

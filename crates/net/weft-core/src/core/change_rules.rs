@@ -1,0 +1,281 @@
+//! Other rules for a core that runs.
+//!
+//! All that depends on rules is made anew of the objects, the reports and what hooks remember, as a start makes it of a journal. So the
+//! core is afterwards what a restart with these rules would make of it. What was there before is kept until the change is on disk.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
+use std::mem::swap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use nlog_data::{Evaluator, Memories, Row, Transaction, TransactionError};
+use nlog_hooks::Recorded;
+use objects::{ObjectStore, Rows};
+use switch_model::Changes;
+
+use super::{
+    Accepted, AppliedTransaction, Core, CoreError, DesiredByNode, Moves, Problem, ProblemChanges, Refusal,
+    Undo, change_desired,
+};
+use crate::announcements::Announcements;
+use crate::derived::{Derived, RulesOutput, run};
+use crate::input_rows::objects_rows;
+use crate::object_status::ChangedStates;
+use crate::peer::Origin;
+use crate::record::{AnnouncementChanges, ObjectText, RulesChange};
+use crate::reports::Reports;
+use crate::restore::{Kept, KeptObjects, RestoreError, refusal_of_state, store};
+use crate::rules::Rules;
+use crate::rules_versions::RulesVersions;
+use crate::switch_delta::{State, SwitchDelta};
+
+/// Makes an evaluator that has run nothing yet.
+pub type MakeEvaluator = Arc<dyn Fn(&Rules) -> Result<Box<dyn Evaluator>, String> + Send + Sync>;
+
+/// The parts of a core that depend on its rules.
+pub(super) struct UnderRules {
+    evaluator: Box<dyn Evaluator>,
+    rules: Arc<Rules>,
+    objects: ObjectStore,
+    derived: Derived,
+    desired: DesiredByNode,
+    announcements: Announcements,
+    unrecorded: Memories,
+    versions: RulesVersions,
+}
+
+impl fmt::Debug for UnderRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnderRules").field("versions", &self.versions.all().len()).finish_non_exhaustive()
+    }
+}
+
+impl AppliedTransaction {
+    /// What a change of the rules changes in switches; `None` if it is another transaction. `core` is as the transaction left it.
+    pub(crate) fn delta_of_rules(&self, core: &Core) -> Option<SwitchDelta> {
+        let former = self.undo.former.as_ref()?;
+        let desired = |node: &str| former.desired.get(node).map(|desired| desired.state.clone());
+        let desired = |node: &str| desired(node).unwrap_or_default();
+        let before = State { desired: &desired, provenance: &former.derived.provenance };
+        Some(SwitchDelta::of(&self.changes, &before, &core.derived.provenance))
+    }
+}
+
+impl Core {
+    /// Evaluators of other rules are made so. Without, the rules cannot change.
+    pub fn make_evaluators_with(&mut self, make: MakeEvaluator) {
+        self.make = Some(make);
+    }
+
+    /// The last versions of the rules; empty if they have never changed while a controller ran.
+    pub fn rules_versions(&self) -> &RulesVersions {
+        &self.versions
+    }
+
+    /// Goes on with other rules. If they are those that run, nothing changes.
+    ///
+    /// # Errors
+    /// They cannot take the place of those that run. Nothing changes.
+    pub fn change_rules(
+        &mut self,
+        rules: &Arc<Rules>,
+        by: impl Into<Origin>,
+        now: SystemTime,
+    ) -> Result<Accepted, CoreError> {
+        let objects_before = self.objects.len();
+        let text =
+            rules.text().ok_or_else(|| refused("the new rules have no text, so no journal can keep them"))?;
+        let version = Some(text.fingerprint());
+        if version == self.rules.version() {
+            return Ok(Accepted { objects_before, ..Accepted::default() });
+        }
+        self.check_what_stays(rules)?;
+        let Made { mut other, rows, announcements } = self.under(rules)?;
+        let problems = problem_changes(&self.derived, &other.derived);
+        let addresses = self.derived.addresses.changes_to(&other.derived.addresses);
+        let changes = changes(&self.desired, &other.desired);
+        let before = self.rules.text().filter(|_| self.versions.is_empty());
+        let instead_of = self.configured_version().filter(|configured| version.as_ref() != Some(configured));
+        let was =
+            self.rules.named(self.rules.transaction(all_rows(&self.objects, &self.reports, &self.rules)));
+
+        self.exchange(&mut other);
+        let mut record = self.record(Transaction::default(), by.into(), now);
+        (record.insert, record.delete) = (missing(&rows, &was), missing(&was, &rows));
+        record.memory = self.evaluator.memories();
+        record.announcements = announcements;
+        record.rules = Some(Box::new(RulesChange { text, instead_of, before }));
+        self.versions.follow(&record);
+        if let Some(key) = &record.key {
+            self.answered.add(key.clone(), record.txn, now, Vec::new());
+        }
+        self.refused.retry_later();
+        let undo = Box::new(Undo { former: Some(Box::new(other)), ..Undo::default() });
+        let (states, moves) = (ChangedStates::new(), Moves::default());
+        let transaction = AppliedTransaction { record, changes, problems, states, addresses, moves, undo };
+        Ok(Accepted { transaction: Some(transaction), objects_before, ..Accepted::default() })
+    }
+
+    /// Exchanges all that depends on the rules.
+    pub(super) fn exchange(&mut self, other: &mut UnderRules) {
+        swap(&mut self.evaluator, &mut other.evaluator);
+        swap(&mut self.rules, &mut other.rules);
+        swap(&mut self.objects, &mut other.objects);
+        swap(&mut self.derived, &mut other.derived);
+        swap(&mut self.desired, &mut other.desired);
+        swap(&mut self.announcements, &mut other.announcements);
+        swap(&mut self.unrecorded, &mut other.unrecorded);
+        swap(&mut self.versions, &mut other.versions);
+    }
+
+    /// The version of the rules that the configuration names.
+    fn configured_version(&self) -> Option<String> {
+        let loaded = self.versions.last().and_then(|last| last.instead_of.clone());
+        loaded.or_else(|| self.rules.version())
+    }
+
+    /// Checks that nothing is lost that only a restart may take away.
+    fn check_what_stays(&self, rules: &Rules) -> Result<(), CoreError> {
+        if rules.conventions() != self.rules.conventions() {
+            return Err(refused(
+                "the new rules change FDB, ANNOUNCED or OPTION_…, which drivers of switches are given when they start; keep \
+                 these constants, or name the rules in the configuration and restart the controller",
+            ));
+        }
+        let nothing = Recorded::new(self.rules.program()).memories();
+        let forgotten = self.evaluator.memories().into_iter().find(|(table, memory)| {
+            !rules.remembers(table) && nothing.get(table).is_none_or(|nothing| nothing != memory)
+        });
+        forgotten.map_or(Ok(()), |(table, _)| {
+            Err(refused(format!(
+                "no hook of the new rules fills table {table}, so the numbers that it has given would be forgotten, and others get \
+                 them; keep the table and its hook, or name the rules in the configuration and restart the controller"
+            )))
+        })
+    }
+
+    /// All that depends on the rules, made of these.
+    fn under(&self, rules: &Arc<Rules>) -> Result<Made, CoreError> {
+        let make = self.make.as_ref().ok_or_else(|| refused("this controller cannot make other engines"))?;
+        let mut evaluator = make(rules).map_err(refused)?;
+        let objects = self.objects_under(rules)?;
+        let rows = rules.transaction(all_rows(&objects, &self.reports, rules));
+        let mut memories = self.evaluator.memories();
+        memories.retain(|table, _| rules.remembers(table));
+        evaluator.restore(&memories).map_err(|error| refuse_rows(&error))?;
+        evaluator.checkpoint();
+        let mut derived = Derived::default();
+        let ran = run(&mut *evaluator, rules, &mut derived, &DesiredByNode::new(), &rows);
+        let RulesOutput { changes, .. } = ran.map_err(|error| match error {
+            CoreError::Refused(Refusal::Rules(error)) => refuse_rows(&error),
+            CoreError::Refused(refusal) => refused(refusal.to_string()),
+            // The one that runs has nothing to do with it.
+            CoreError::Failed(why) => refused(format!("the engine of the new rules failed: {why}")),
+        })?;
+        evaluator.checkpoint();
+        let (announcements, record) = self.announcements.under_other_rules(&changes);
+        let mut desired = DesiredByNode::new();
+        change_desired(&mut desired, &changes);
+        let other = UnderRules {
+            evaluator,
+            rules: rules.clone(),
+            objects,
+            derived,
+            desired,
+            announcements,
+            unrecorded: Memories::new(),
+            versions: self.versions.clone(),
+        };
+        Ok(Made { other, rows: rules.named(rows), announcements: record })
+    }
+
+    /// The objects, read again as the kinds of these rules.
+    fn objects_under(&self, rules: &Rules) -> Result<ObjectStore, CoreError> {
+        let kept = self.objects.iter().map(|(key, object)| {
+            let kept = Kept { text: ObjectText::of(object), revision: object.revision() };
+            ((key.kind.to_string(), key.id.to_string()), kept)
+        });
+        store(&kept.collect::<KeptObjects>(), rules.kinds()).map_err(|error| match error {
+            RestoreError::Kinds(kinds) => {
+                let kinds = kinds.iter().map(|(kind, count)| format!("{kind} ({count})"));
+                refused(format!(
+                    "the new rules do not declare kinds of which there are objects: {}; load the package that declares them too, or \
+                     delete these objects first",
+                    kinds.collect::<Vec<_>>().join(", ")
+                ))
+            }
+            RestoreError::Objects(refusal) => refused(format!(
+                "objects do not fit the new rules; keep what they use, or change them first:\n{refusal}"
+            )),
+            error => refused(error.to_string()),
+        })
+    }
+}
+
+/// What other rules make of what is there.
+struct Made {
+    other: UnderRules,
+    /// The rows of all input tables.
+    rows: Rows,
+    /// What the record of the change says of announcements.
+    announcements: AnnouncementChanges,
+}
+
+fn refused(why: impl Into<String>) -> CoreError {
+    CoreError::Refused(Refusal::NewRules(why.into()))
+}
+
+fn refuse_rows(error: &TransactionError) -> CoreError {
+    let remedy = "correct them, or change first what they refuse";
+    refused(format!("the new rules refuse what is there: {}", refusal_of_state(error, remedy)))
+}
+
+fn all_rows(objects: &ObjectStore, reports: &Reports, rules: &Rules) -> Rows {
+    let mut all = objects_rows(objects, rules);
+    all.add(reports.rows());
+    all
+}
+
+/// The rows that only the first has.
+fn missing(these: &Rows, those: &Rows) -> BTreeMap<Arc<str>, Vec<Row>> {
+    let mut missing = BTreeMap::new();
+    for (table, rows) in &these.insert {
+        let others = those.insert.get(table).map(Vec::as_slice).unwrap_or_default();
+        if rows == others {
+            continue;
+        }
+        let others: HashSet<&Row> = others.iter().collect();
+        let rows: Vec<Row> = rows.iter().filter(|row| !others.contains(row)).cloned().collect();
+        if !rows.is_empty() {
+            missing.insert(table.clone(), rows);
+        }
+    }
+    missing
+}
+
+fn changes(before: &DesiredByNode, after: &DesiredByNode) -> BTreeMap<String, Changes> {
+    let nodes: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let change = |node: &String| {
+        let [from, to] = [before, after]
+            .map(|states| states.get(node).map(|desired| desired.state.clone()).unwrap_or_default());
+        let changes = from.changes_to(&to);
+        (!changes.is_empty()).then(|| (node.clone(), changes))
+    };
+    nodes.into_iter().filter_map(change).collect()
+}
+
+fn problem_changes(before: &Derived, after: &Derived) -> ProblemChanges {
+    let [was, is] =
+        [before, after].map(|derived| derived.status.problems().cloned().collect::<BTreeSet<Arc<Problem>>>());
+    let [new, gone] =
+        [(&is, &was), (&was, &is)].map(|(these, those)| these.difference(those).cloned().collect());
+    ProblemChanges { new, gone }
+}
+
+/// What the first record of a start says that runs the rules of its configuration instead of those that were loaded.
+pub(super) fn overruling(versions: &RulesVersions, rules: &Rules) -> Option<Box<RulesChange>> {
+    let last = versions.last().filter(|last| last.instead_of.is_some())?;
+    let text = rules.text().filter(|text| text.fingerprint() != last.text.fingerprint())?;
+    Some(Box::new(RulesChange { text, instead_of: None, before: None }))
+}
