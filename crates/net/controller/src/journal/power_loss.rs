@@ -177,7 +177,9 @@ fn lose_power(random: &mut Random, behave: impl Fn(&mut Random) -> Behaviour) {
         let appended = journal.append(&group);
         let moments = journal.file.moments.take();
         let known = Known { acknowledged: &there, written: &group, told: &told, lied };
-        moments.iter().for_each(|moment| known.check(moment, random));
+        for moment in &moments {
+            known.check(moment, random);
+        }
         match appended {
             Ok(()) => {
                 // The first position is synchronised, the later ones are not.

@@ -77,7 +77,7 @@ impl Past<'_> {
 /// Prints which transaction up to one made the packet arrive, or not arrive any more.
 pub(super) fn run(recorded: &Recorded, words: &str, at: &Head) -> Result<(), Failure> {
     let packet = TracedPacket::parse(words)?;
-    let past = Past { recorded, program: compile_sources(&recorded.sources()?)?, packet };
+    let past = Past { recorded, program: compile_sources(&recorded.sources(at)?)?, packet };
     let end = past.trace(at.txn)?;
     let now = format!("after transaction {}: {}\n", at.txn, end.text);
     let first = recorded.first();
