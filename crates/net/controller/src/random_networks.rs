@@ -99,40 +99,38 @@ pub(crate) fn report(core: &Core, world: &NumberedWorld, host: &str) -> Report {
     }
 }
 
-/// A controller that records what it does, and starts anew now and then.
-struct Recorder<'a> {
-    rules: &'a Arc<Rules>,
-    core: Core,
-    records: Vec<Record>,
+/// A controller that records what it does.
+pub(crate) struct Recorder {
+    pub(crate) core: Core,
+    pub(crate) records: Vec<Record>,
 }
 
-impl Recorder<'_> {
-    fn new(rules: &Arc<Rules>) -> Recorder<'_> {
-        let evaluator = crate::evaluator(rules, 1).unwrap();
-        let history = History::new(rules);
-        let (core, _) = Core::restore(evaluator, rules.clone(), history, SystemTime::UNIX_EPOCH).unwrap();
-        Recorder { rules, core, records: Vec::new() }
+impl Recorder {
+    /// With an empty network.
+    pub(crate) fn new(rules: &Arc<Rules>) -> Recorder {
+        Recorder::of(core_after(rules, &[]).0)
+    }
+
+    /// From here on.
+    pub(crate) fn of(core: Core) -> Recorder {
+        Recorder { core, records: Vec::new() }
     }
 
     fn restart(&mut self) {
-        let mut history = History::new(self.rules);
-        self.records.iter().for_each(|record| history.add(record).unwrap());
-        let evaluator = crate::evaluator(self.rules, 1).unwrap();
-        let (core, correction) =
-            Core::restore(evaluator, self.rules.clone(), history, SystemTime::UNIX_EPOCH).unwrap();
+        let (core, correction) = core_after(&self.core.rules().clone(), &self.records);
         self.core = core;
         self.records.extend(correction);
     }
 
     /// Brings the controller to a world as far as it lets itself be: objects that others refer to stay, as do those that clash with them.
-    fn follow(&mut self, world: &NumberedWorld) {
-        let now = SystemTime::UNIX_EPOCH;
-        let wanted = objects_of(self.rules, world);
+    pub(crate) fn follow(&mut self, world: &NumberedWorld) {
+        let (now, rules) = (SystemTime::UNIX_EPOCH, self.core.rules().clone());
+        let wanted = objects_of(&rules, world);
         let gone = self.core.objects().iter().map(|(key, _)| key.clone());
         let gone: Vec<_> = gone.filter(|key| wanted.get(key).is_none()).collect();
-        let mut accepted = vec![self.core.apply(batch_of(self.rules, &wanted), "test", now)];
+        let mut accepted = vec![self.core.apply(batch_of(&rules, &wanted), "test", now)];
         accepted.extend(gone.iter().map(|key| self.core.delete(std::slice::from_ref(key), "test", now)));
-        accepted.push(self.core.apply(batch_of(self.rules, &wanted), "test", now));
+        accepted.push(self.core.apply(batch_of(&rules, &wanted), "test", now));
         let accepted = accepted.into_iter().filter_map(|accepted| accepted.ok()?.transaction);
         self.records.extend(accepted.map(|done| done.journalled()));
         for host in world.nodes.keys() {
@@ -143,19 +141,38 @@ impl Recorder<'_> {
     }
 }
 
-/// The records of a controller that follows a random history.
-pub(crate) fn records_of(rules: &Arc<Rules>, seed: u64) -> Vec<Record> {
+/// The state after these records.
+fn core_after(rules: &Arc<Rules>, records: &[Record]) -> (Core, Option<Record>) {
+    let mut history = History::new(rules);
+    for record in records {
+        history.add(record).unwrap();
+    }
+    let evaluator = crate::evaluator(rules, 1).unwrap();
+    Core::restore(evaluator, rules.clone(), history, SystemTime::UNIX_EPOCH).unwrap()
+}
+
+/// The worlds of a random history, one after the other.
+pub(crate) fn for_each_world(seed: u64, mut each: impl FnMut(&NumberedWorld)) {
     let history = history_of(seed);
-    let mut recorder = Recorder::new(rules);
     let mut world = NumberedWorld::new(history.scattered);
-    for (steps, number) in history.steps.chunks(STEPS).zip(0..) {
+    for steps in history.steps.chunks(STEPS) {
         for change in steps.iter().flat_map(Step::changes) {
             world.apply(change);
         }
-        recorder.follow(&world);
+        each(&world);
+    }
+}
+
+/// The records of a controller that follows a random history, and starts anew once.
+pub(crate) fn records_of(rules: &Arc<Rules>, seed: u64) -> Vec<Record> {
+    let mut recorder = Recorder::new(rules);
+    let mut number = 0;
+    for_each_world(seed, |world| {
+        recorder.follow(world);
         if number == 3 {
             recorder.restart();
         }
-    }
+        number += 1;
+    });
     recorder.records
 }
