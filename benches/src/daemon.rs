@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use openflow_rs::MacAddr;
 use ovs_driver::{InterfaceId, Report, Vif};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use weft_client::Client;
@@ -47,7 +48,7 @@ impl Daemon {
         let client = loop {
             match runtime.block_on(Client::connect(&socket)) {
                 Ok(client) => break client,
-                Err(_) => std::thread::sleep(INTERVAL),
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
             if let Some(status) = child.0.try_wait()? {
                 bail!("the controller ended: {status}");
@@ -74,6 +75,14 @@ impl Daemon {
     /// Lets the peak begin anew.
     pub(crate) fn forget_peak(&self) -> Result<()> {
         self.child.forget_peak()
+    }
+
+    /// Stops it in order, and waits for its end.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child.0), Signal::TERM)?;
+        let status = self.child.0.wait()?;
+        ensure!(status.success(), "the controller ended: {status}");
+        Ok(())
     }
 
     /// Its memory in mebibytes, once it no longer changes.

@@ -130,6 +130,11 @@ enum Bench {
         #[arg(long)]
         reach: Option<network::Reach>,
     },
+    /// A whole controller on nvp-eval: its start from saved rows, against one that derives them; with --reach, with routers
+    Start {
+        #[arg(long)]
+        reach: Option<network::Reach>,
+    },
     /// `weft trace` on a saved state of nvp-eval with routers and ACLs
     Trace,
     /// `weft trace` and `weft explain` on a running controller with the same network. It takes some 10 GiB
@@ -355,6 +360,9 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Routers { reach } => network::routed::lines(runs, arguments.network(), *reach),
         Bench::Restart { reach } => {
             network::restart::lines(runs, network::Run { reach: *reach, ..arguments.network() })
+        }
+        Bench::Start { reach } => {
+            network::started::lines(runs, network::Run { reach: *reach, ..arguments.network() })
         }
         Bench::Acls { acls, reach, invariants } => {
             let (reach, acls, invariants) = (*reach, Some(*acls), *invariants);

@@ -231,7 +231,7 @@ pub(crate) fn lines_of_running(settings: Run) -> Result<Vec<Line>> {
 }
 
 /// What a controller of the network records, whose hosts have sockets in this folder and have reported all their ports; and the last reports.
-fn record(settings: Run, folder: &Path) -> Result<(Recorded, BTreeMap<String, Report>)> {
+pub(super) fn record(settings: Run, folder: &Path) -> Result<(Recorded, BTreeMap<String, Report>)> {
     let (_, step) = World::new(&Network::nvp_eval(settings.divisor), settings);
     let mut objects = Vec::new();
     for line in step.documents.lines() {

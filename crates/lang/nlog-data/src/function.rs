@@ -32,6 +32,7 @@ mod text;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, LazyLock};
 
 use crate::{Type, Value};
@@ -313,6 +314,17 @@ pub fn functions() -> &'static [Arc<Function>] {
         functions.into_iter().map(Arc::new).collect()
     });
     &FUNCTIONS
+}
+
+/// A number that differs if a function is documented otherwise or has other [examples](Function::examples), to which its results are
+/// tested. Programs of other releases have other numbers.
+pub fn digest() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for function in functions() {
+        (function.signature(), &function.doc).hash(&mut hasher);
+        function.examples.iter().for_each(|example| (&example.arguments, &example.result).hash(&mut hasher));
+    }
+    hasher.finish()
 }
 
 /// The functions of this name, which differ in parameters; none if the name is unknown.

@@ -277,6 +277,14 @@ pub trait Evaluator {
         Err(CommitError::Engine("only the fused engine derives its rows again".to_owned()))
     }
 
+    /// The rows of the requested tables, with their rules if rows are attributed, as a transaction that inserts all of them.
+    ///
+    /// # Errors
+    /// The evaluator failed.
+    fn present_rows(&mut self) -> Result<Committed, CommitError> {
+        Err(CommitError::Engine("only the fused engine reads all its rows at once".to_owned()))
+    }
+
     /// Advances time to `now_ms` (milliseconds since an arbitrary origin), as a separate transaction. Evaluators read
     /// no clock, so a replay with the same ticks has the same result. Evaluators that do not depend on time refuse.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
@@ -398,6 +406,10 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
 
     fn derive_anew(&mut self) -> Result<Committed, CommitError> {
         (**self).derive_anew()
+    }
+
+    fn present_rows(&mut self) -> Result<Committed, CommitError> {
+        (**self).present_rows()
     }
 
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {

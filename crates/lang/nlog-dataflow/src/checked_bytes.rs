@@ -7,6 +7,9 @@ use std::io::{self, Read, Take, Write};
 
 use bytemuck::Pod;
 
+/// How many bytes are written at once.
+const PART: usize = 1 << 20;
+
 /// What is wrong with saved bytes.
 #[derive(Debug)]
 pub(crate) enum Broken {
@@ -43,9 +46,12 @@ impl<'a> Out<'a> {
         self.put(bytemuck::cast_slice(numbers))
     }
 
+    /// Writes a part at a time: the writer may want to look up in between.
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.sum.update(bytes);
-        self.to.write_all(bytes)
+        bytes.chunks(PART).try_for_each(|part| {
+            self.sum.update(part);
+            self.to.write_all(part)
+        })
     }
 
     /// The checksum of everything since the last one.

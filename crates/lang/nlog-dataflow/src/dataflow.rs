@@ -270,6 +270,10 @@ impl Evaluator for Dataflow {
         self.wait(async |core| core.derive_anew().await)
     }
 
+    fn present_rows(&mut self) -> Result<Committed, CommitError> {
+        self.wait(async |core| core.present_rows().await)
+    }
+
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
         self.wait(async |core| core.tick(now_ms).await)
     }
@@ -291,7 +295,7 @@ impl Evaluator for Dataflow {
     }
 
     fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {
-        self.wait(async |core| core.save(to).await).map_err(|error| error.to_string())
+        self.core.save(to).map_err(|error| error.to_string())
     }
 
     fn restore_derived(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), String> {

@@ -114,3 +114,26 @@ fn a_restored_engine_has_the_plan_of_the_saved_one() {
     restore(&mut second, &bytes).expect("the bytes are right");
     assert_eq!(format!("{:?}", first.plan().rules), format!("{:?}", second.plan().rules));
 }
+
+#[test]
+fn rows_stay_attributed_to_their_rules_after_edits_of_rules() {
+    const TABLES: &str = "input table a(x: int); input table b(x: int); output table out(x: int);";
+    let [before, after] = [["a(x)", "b(x)"], ["b(x)", "a(x), b(x)"]]
+        .map(|bodies| compile(&format!("{TABLES} out(x) :- {}; out(x) :- {};", bodies[0], bodies[1])));
+    let options = Options { attribute: true, ..Options::default() };
+    let mut first = engine(&before, options.clone());
+    first
+        .commit(&transaction(&before, r#"{"insert": {"a": [[1],[2]], "b": [[2],[3]]}}"#))
+        .expect("it is right");
+    first.propose(Arc::clone(&after), &options).expect("it is right").accept();
+    let mut bytes = Vec::new();
+    first.save_derived(&mut bytes).expect("it can be saved");
+    let mut second = engine(&after, options);
+    restore(&mut second, &bytes).expect("the bytes are right");
+    let present = second.present_rows().expect("it reads");
+    let out = &present.delta.tables[&after.schema.find("out").expect("it is declared")];
+    assert_eq!((out.insert.len(), out.rules.len()), (2, 2));
+    assert_eq!(present, first.derive_anew().expect("it derives"));
+    let next = transaction(&after, r#"{"insert": {"a": [[3]]}, "delete": {"b": [[2]]}}"#);
+    assert_eq!(second.commit(&next).expect("it is right"), first.commit(&next).expect("it is right"));
+}

@@ -11,6 +11,7 @@ mod test;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use nlog_data::{Function, ObjectKind, RuleId, Schema, TableId, Type, Value};
@@ -78,6 +79,22 @@ impl Program {
             .zip(0..)
             .filter(move |(rule, _)| rule.head == head)
             .map(|(rule, id)| (RuleId(id), rule))
+    }
+
+    /// A number that another program has not: one with other rules, functions, constants, kinds or hooks, or that another release of
+    /// Weft runs.
+    pub fn identity(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        env!("CARGO_PKG_VERSION").hash(&mut hasher);
+        self.rules.iter().for_each(|rule| rule.fingerprint.hash(&mut hasher));
+        format!("{:?}", self.functions).hash(&mut hasher);
+        format!("{:?}", self.constants).hash(&mut hasher);
+        format!("{:?}", self.objects).hash(&mut hasher);
+        self.hooks.iter().for_each(|wiring| wiring.text(&self.schema).hash(&mut hasher));
+        for (_, table) in self.schema.iter() {
+            format!("{table:?}").hash(&mut hasher);
+        }
+        hasher.finish()
     }
 }
 

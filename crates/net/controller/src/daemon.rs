@@ -21,8 +21,8 @@ use weft_core::rules::{Rules, RulesError};
 use crate::api::Api;
 use crate::config::{Listen, SocketMode};
 use crate::drivers::{Drivers, Running, Start};
-use crate::engine::{self, Engine, EngineError, Worker};
-use crate::journal::{self, Journal, JournalError, Keep, Lock, Records, Replay};
+use crate::engine::{self, Engine, EngineError, Saving, Worker};
+use crate::journal::{self, Journal, JournalError, Keep, Lock, Records, Replay, Saved};
 use crate::listener::{BindError, Listener, SocketFile};
 use crate::running_rules::RunningRules;
 use crate::server::serve;
@@ -33,6 +33,8 @@ const NEWS_MAX: usize = 1024;
 /// after it. A transaction that takes longer ends with the process; no client has been told that it was accepted.
 const ENGINE_GRACE: Duration = Duration::from_millis(600);
 const CALLS_GRACE: Duration = Duration::from_millis(200);
+/// The time that the rows of the engine have to be saved for the next start, after the API has ended. Without them, it derives all rows.
+const SAVE_GRACE: Duration = Duration::from_secs(10);
 /// The value of [`Parts::probe`] outside tests.
 pub const PROBE: Duration = Duration::from_secs(10);
 
@@ -136,6 +138,8 @@ pub struct Daemon {
     /// The lock of the state folder. A successor that holds it may use the socket's path, so it is released last of all.
     _lock: Arc<Lock>,
     thread: oneshot::Receiver<Result<(), EngineError>>,
+    /// Ends once the thread has saved its rows.
+    saved: oneshot::Receiver<()>,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
     stop_server: oneshot::Sender<()>,
     /// Reports an engine thread that does not turn.
@@ -178,23 +182,33 @@ impl Daemon {
         let runtime = tokio::runtime::Handle::current();
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
+        let (saving, saved) = oneshot::channel();
         let api = Api::new(engine.clone(), replay.path().to_owned());
         let running = engine.rules().clone();
         let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
         let in_thread = move || {
-            let prepared = prepare(&evaluator, &rules, replay).and_then(|(mut core, journal)| {
-                core.bound(rule_rows, requests.activity.progress().clone());
-                core.make_evaluators_with(evaluator);
-                let conventions = core.rules().conventions().clone();
-                let drivers = Running::new(drivers, runtime.clone(), sender, conventions, Some(start));
-                let machine = Machine::start(core, patience, requests.status.clone(), engine::now());
-                Ok(Worker::new(machine, journal, drivers, requests, news, keep)?)
-            });
+            // Dropped at the end.
+            let _saving: oneshot::Sender<()> = saving;
+            let prepared =
+                prepare(&evaluator, &rules, replay).and_then(|Prepared { mut core, journal, saving }| {
+                    core.bound(rule_rows, requests.activity.progress().clone());
+                    core.make_evaluators_with(evaluator);
+                    let conventions = core.rules().conventions().clone();
+                    let drivers = Running::new(drivers, runtime.clone(), sender, conventions, Some(start));
+                    let machine = Machine::start(core, patience, requests.status.clone(), engine::now());
+                    Ok(Worker::new(machine, (journal, saving), drivers, requests, news, keep)?)
+                });
             match prepared {
                 Ok(worker) => {
                     // If nobody waits any more, the requests' channel is closed too and the worker ends at once.
                     let _ = ready.send(Ok(()));
-                    let _ = ended.send(worker.run(&runtime));
+                    match worker.run(&runtime) {
+                        Ok(rest) => {
+                            let _ = ended.send(Ok(()));
+                            rest.save();
+                        }
+                        Err(error) => drop(ended.send(Err(error))),
+                    }
                 }
                 Err(error) => drop(ready.send(Err(error))),
             }
@@ -216,6 +230,7 @@ impl Daemon {
             socket,
             _lock: lock,
             thread: thread_end,
+            saved,
             server,
             stop_server,
             watch,
@@ -235,7 +250,8 @@ impl Daemon {
 
     /// Serves until `shutdown` completes or something fails, and then ends in order and within a second. The current
     /// group of transactions is answered if it ends in time, waiting requests are refused, the journal stays
-    /// complete, and the switches keep their state.
+    /// complete, and the switches keep their state. Then the rows of the engine are saved for the next start, for ten seconds at
+    /// most.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
         let mut server_result = None;
         let mut engine_result = None;
@@ -262,7 +278,12 @@ impl Daemon {
             socket.remove();
         }
         match engine_result {
-            Some(Ok(result)) => result?,
+            Some(Ok(result)) => {
+                result?;
+                if tokio::time::timeout(SAVE_GRACE, &mut self.saved).await.is_err() {
+                    warn!("saving the rows of the engine takes too long; the next start derives them");
+                }
+            }
             Some(Err(_)) => return Err(DaemonError::Thread("the engine's thread has panicked".to_owned())),
             None => warn!("the transaction under way takes too long to wait for; it was not answered"),
         }
@@ -279,14 +300,25 @@ impl Daemon {
     }
 }
 
-/// Restores what the journal knows.
+/// What a worker begins with.
+pub(crate) struct Prepared {
+    pub(crate) core: Core,
+    pub(crate) journal: Journal,
+    pub(crate) saving: Saving,
+}
+
+/// Restores what the journal knows, with the rows that were saved beside it if they can be used.
 pub(crate) fn prepare(
     evaluator: &MakeEvaluator,
     rules: &Arc<Rules>,
     mut replay: Replay,
-) -> Result<(Core, Journal), DaemonError> {
-    let path = replay.path().to_owned();
-    let (core, correction) = restore(evaluator, rules, &path, &mut replay)?;
+) -> Result<Prepared, DaemonError> {
+    let mut saved = Saved::open(replay.folder());
+    let restored = restore(evaluator, rules, replay.reading(), saved.as_mut());
+    if let (Err(_), Some(saved)) = (&restored, &saved) {
+        saved.forget();
+    }
+    let (core, correction, from) = restored?;
     let transactions = replay.records();
     // The file changes only after all its records were restored.
     let mut journal = replay.finish()?;
@@ -298,24 +330,30 @@ pub(crate) fn prepare(
         journal.append([correction])?;
     }
     info!(transactions, objects = core.objects().iter().count(), "journal read");
-    Ok((core, journal))
+    Ok(Prepared { core, journal, saving: Saving::new(from.unwrap_or_default()) })
 }
 
-/// Restores the state that the records of a journal add up to. Also returns the record that corrects the journal, if one must.
-fn restore(
+/// Restores the state that the records of a journal add up to. Also returns the record that corrects the journal, if one must, and the
+/// transaction of the saved rows that it began with.
+pub(crate) fn restore(
     evaluator: &MakeEvaluator,
     rules: &Arc<Rules>,
-    path: &Path,
-    records: impl Iterator<Item = Result<Record, JournalError>>,
-) -> Result<(Core, Option<Record>), DaemonError> {
-    let fault = |source| DaemonError::Restore { path: path.to_owned(), source };
+    records: &mut Records,
+    mut saved: Option<&mut Saved>,
+) -> Result<(Core, Option<Record>, Option<u64>), DaemonError> {
+    let path = records.path().to_owned();
+    let fault = |source| DaemonError::Restore { path: path.clone(), source };
     let mut history = History::new(rules);
-    for record in records {
-        history.add(&record?).map_err(fault)?;
+    while let Some(record) = records.next().transpose()? {
+        history.add(&record).map_err(fault)?;
+        if let Some(saved) = &mut saved {
+            saved.follow(records);
+        }
     }
     let rules = history.rules_to_run(rules);
     let evaluator = evaluator(&rules).map_err(DaemonError::Evaluator)?;
-    Core::restore(evaluator, rules, history, SystemTime::now()).map_err(fault)
+    let rows = saved.and_then(|saved| saved.rows(records, &rules));
+    Core::restore_from(evaluator, rules, history, rows, SystemTime::now()).map_err(fault)
 }
 
 /// Whether a controller with these rules could start from the state in a folder. Changes nothing, and needs no lock: a controller
@@ -326,8 +364,7 @@ pub(crate) fn check_state(
     evaluator: &MakeEvaluator,
 ) -> Result<(), DaemonError> {
     let Some(mut records) = Records::read(state)? else { return Ok(()) };
-    let path = records.path().to_owned();
-    restore(evaluator, rules, &path, &mut records).map(|_| ())
+    restore(evaluator, rules, &mut records, None).map(|_| ())
 }
 
 /// Raises the limit of open files to the system's maximum: each switch needs two descriptors.

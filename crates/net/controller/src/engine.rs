@@ -36,7 +36,7 @@ use crate::running_rules::RunningRules;
 use crate::watchers::{Wanted, Watch, WatchError};
 pub use weft_core::machine::Applied;
 pub use weft_core::status::PAGE;
-pub(crate) use worker::{Worker, now};
+pub(crate) use worker::{Saving, Worker, now};
 
 /// The number of requests that may wait before senders wait too.
 pub(crate) const REQUESTS_MAX: usize = 1024;

@@ -21,6 +21,7 @@ mod origins;
 mod power_loss;
 mod put_aside;
 mod replay;
+mod saved_rows;
 mod seal;
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ pub use self::origins::add_calls;
 pub(crate) use self::origins::{add_origins, number};
 pub(crate) use self::put_aside::PutAside;
 pub use self::replay::{Records, Replay};
+pub(crate) use self::saved_rows::Saved;
 pub(crate) use self::seal::{Chain, seal};
 
 /// The name of the journal in the state folder.

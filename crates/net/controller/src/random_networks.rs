@@ -100,32 +100,40 @@ pub(crate) fn report(core: &Core, world: &NumberedWorld, host: &str) -> Report {
 }
 
 /// A controller that records what it does, and starts anew now and then.
-pub(crate) struct Recorder<'a> {
+pub(crate) struct Recorder {
     /// The configured rules.
-    rules: &'a Arc<Rules>,
+    rules: Arc<Rules>,
     pub(crate) core: Core,
     pub(crate) records: Vec<Record>,
 }
 
-impl Recorder<'_> {
-    pub(crate) fn new(rules: &Arc<Rules>) -> Recorder<'_> {
+impl Recorder {
+    /// With an empty network.
+    pub(crate) fn new(rules: &Arc<Rules>) -> Recorder {
         Recorder::after(rules, Vec::new())
     }
 
     /// A controller that starts after these records.
-    pub(crate) fn after(rules: &Arc<Rules>, mut records: Vec<Record>) -> Recorder<'_> {
+    pub(crate) fn after(rules: &Arc<Rules>, mut records: Vec<Record>) -> Recorder {
         let mut history = History::new(rules);
-        records.iter().for_each(|record| history.add(record).unwrap());
+        for record in &records {
+            history.add(record).unwrap();
+        }
         let run = history.rules_to_run(rules);
         let evaluator = crate::evaluator(&run, 1).unwrap();
         let (mut core, correction) = Core::restore(evaluator, run, history, SystemTime::UNIX_EPOCH).unwrap();
         core.make_evaluators_with(Arc::new(|rules| crate::evaluator(rules, 1)));
         records.extend(correction);
-        Recorder { rules, core, records }
+        Recorder { rules: rules.clone(), core, records }
+    }
+
+    /// A controller of which nothing has been recorded yet.
+    pub(crate) fn of(core: Core) -> Recorder {
+        Recorder { rules: core.rules().clone(), core, records: Vec::new() }
     }
 
     fn restart(&mut self) {
-        *self = Recorder::after(self.rules, std::mem::take(&mut self.records));
+        *self = Recorder::after(&self.rules.clone(), std::mem::take(&mut self.records));
     }
 
     /// Goes on with other rules, unless they are refused. Returns whether it does.
@@ -143,8 +151,7 @@ impl Recorder<'_> {
 
     /// Brings the controller to a world as far as it lets itself be: objects that others refer to stay, as do those that clash with them.
     pub(crate) fn follow(&mut self, world: &NumberedWorld) {
-        let now = SystemTime::UNIX_EPOCH;
-        let rules = self.core.rules().clone();
+        let (now, rules) = (SystemTime::UNIX_EPOCH, self.core.rules().clone());
         let wanted = objects_of(&rules, world);
         let gone = self.core.objects().iter().map(|(key, _)| key.clone());
         let gone: Vec<_> = gone.filter(|key| wanted.get(key).is_none()).collect();
@@ -161,19 +168,28 @@ impl Recorder<'_> {
     }
 }
 
-/// The records of a controller that follows a random history.
-pub(crate) fn records_of(rules: &Arc<Rules>, seed: u64) -> Vec<Record> {
+/// The worlds of a random history, one after the other.
+pub(crate) fn for_each_world(seed: u64, mut each: impl FnMut(&NumberedWorld)) {
     let history = history_of(seed);
-    let mut recorder = Recorder::new(rules);
     let mut world = NumberedWorld::new(history.scattered);
-    for (steps, number) in history.steps.chunks(STEPS).zip(0..) {
+    for steps in history.steps.chunks(STEPS) {
         for change in steps.iter().flat_map(Step::changes) {
             world.apply(change);
         }
-        recorder.follow(&world);
+        each(&world);
+    }
+}
+
+/// The records of a controller that follows a random history, and starts anew once.
+pub(crate) fn records_of(rules: &Arc<Rules>, seed: u64) -> Vec<Record> {
+    let mut recorder = Recorder::new(rules);
+    let mut number = 0;
+    for_each_world(seed, |world| {
+        recorder.follow(world);
         if number == 3 {
             recorder.restart();
         }
-    }
+        number += 1;
+    });
     recorder.records
 }

@@ -50,6 +50,7 @@ mod readme;
 mod receipts;
 mod refusals;
 mod replay;
+mod restart;
 mod routes;
 mod support;
 mod tables;

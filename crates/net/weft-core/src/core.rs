@@ -12,6 +12,7 @@ mod cut_off;
 mod reads;
 mod refused;
 mod reported;
+mod saved_rows;
 mod scrub;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,8 @@ use crate::times::rfc3339;
 pub use change_rules::MakeEvaluator;
 use change_rules::UnderRules;
 pub use reported::Strays;
+pub use saved_rows::SavedRows;
+use saved_rows::output_of_all;
 pub use scrub::{Mended, Scrub};
 
 /// All state of a controller.
@@ -208,11 +211,24 @@ impl Core {
     /// Restores a core from a journal. If the rules or the version differ from those that wrote the journal, also
     /// returns a record that brings the journal's rows up to date; it must be journalled first.
     pub fn restore(
-        mut evaluator: Box<dyn Evaluator>,
+        evaluator: Box<dyn Evaluator>,
         rules: Arc<Rules>,
         history: History,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
+        let (core, correction, _) = Core::restore_from(evaluator, rules, history, None, now)?;
+        Ok((core, correction))
+    }
+
+    /// The same, from rows that were saved after one of the journal's transactions, which is returned. If they cannot be used, all rows
+    /// are derived.
+    pub fn restore_from(
+        mut evaluator: Box<dyn Evaluator>,
+        rules: Arc<Rules>,
+        history: History,
+        saved: Option<SavedRows<'_>>,
+        now: SystemTime,
+    ) -> Result<(Core, Option<Record>, Option<u64>), RestoreError> {
         let Restored { objects, reports, rows, memories, announcing, answered, mut versions, last_txn } =
             history.finish(&rules)?;
         let mut all = objects_rows(&objects, &rules);
@@ -220,16 +236,8 @@ impl Core {
         let all = rules.transaction(all);
 
         let mut derived = Derived::default();
-        evaluator.restore(&memories).map_err(RestoreError::Rules)?;
-        evaluator.checkpoint();
-        let RulesOutput { changes, .. } =
-            run(&mut *evaluator, &rules, &mut derived, &DesiredByNode::new(), &all).map_err(|error| {
-                match error {
-                    CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
-                    CoreError::Refused(refusal) => RestoreError::Objects(refusal),
-                    CoreError::Failed(why) => RestoreError::Failed(why),
-                }
-            })?;
+        let (RulesOutput { changes, .. }, from) =
+            output_of_all(&mut *evaluator, &rules, &mut derived, (&memories, &all), saved)?;
         evaluator.checkpoint();
         let overruling = change_rules::overruling(&versions, &rules);
         let is_recorded = |memory: &Memories| overruling.is_none() && *memory == memories;
@@ -285,7 +293,7 @@ impl Core {
             unwanted: Cancel::default(),
         };
         core.change_desired(&changes);
-        Ok((core, correction))
+        Ok((core, correction, from))
     }
 
     /// The request that took effect with this key, in the last hour.

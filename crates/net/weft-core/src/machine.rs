@@ -16,6 +16,7 @@ mod observations;
 mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -279,6 +280,15 @@ impl Machine {
     /// The machine can go on no more.
     pub fn idle(&mut self) -> Result<(), Failed> {
         self.core.idle().map_err(|error| Failed(error.to_string()))
+    }
+
+    /// Writes all rows that the engine has, while no group waits: [`Core::save_rows`].
+    ///
+    /// # Errors
+    /// In plain words, why that is not possible.
+    pub fn save_rows(&mut self, to: &mut dyn Write) -> Result<(), String> {
+        debug_assert!(self.group.is_empty(), "all transactions are on disk");
+        self.core.save_rows(to)
     }
 
     /// Compares a part of what the engine has stored with its inputs, while no group waits. Returns whether that was the last part, and

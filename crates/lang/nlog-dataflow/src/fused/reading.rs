@@ -3,19 +3,108 @@
 //! Rows come from wherever they are stored: input tables, counts, or an index that has all rows with all columns. Rows
 //! that are stored nowhere are derived again, by running the rules of the relation over all rows.
 
-use nlog_data::{Role, TableId};
+use nlog_data::{CommitError, Committed, Delta as ValueDelta, Role, TableId};
 use nlog_plan::query::{Joins, RelationId};
 
+use super::core::Core;
 use super::delta::{Delta, Diff, TooMany};
 use super::engine::{State, one_row};
 use super::errors::Refusal;
 use super::index::Fit;
+use super::output::Output;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Moves;
+use super::relation::{Attributed, Relation};
 use super::trace::View;
+use super::watched::WatchedRows;
+use super::workers::Changed;
 use crate::symbol::Symbol;
 
+impl Core {
+    /// The rows of the requested tables, as a transaction that inserts all of them:
+    /// [`Evaluator::present_rows`](nlog_data::Evaluator::present_rows). Only one worker has all rows.
+    pub(crate) async fn present_rows(&mut self) -> Result<Committed, CommitError> {
+        self.guarded(async |engine| {
+            engine.work_alone().await?;
+            engine.phase = "reading all rows";
+            // Values that it computes are in use nowhere.
+            engine.gone = true;
+            let mut changed = Changed::new();
+            if engine.facts {
+                let inputs = &engine.inputs;
+                let present = engine.state.present(&|table| inputs.rows(table));
+                changed = present.map_err(|refusal| refusal.into_error(&engine.state.plan))?;
+            }
+            Ok(engine.all_inserted(changed))
+        })
+        .await
+    }
+
+    /// All rows of derived tables, and those of the inputs, as values.
+    pub(super) fn all_inserted(&self, derived: Changed) -> Committed {
+        let mut outputs = self.outputs(derived);
+        for table in self.schema_inputs() {
+            let rows = self.inputs.rows(table);
+            if self.state.plan.relations[table.0 as usize].wanted && !rows.is_empty() {
+                outputs.push(Output::of_input(table, rows));
+            }
+        }
+        let mut delta = ValueDelta::default();
+        for output in outputs {
+            let table = output.table;
+            if let Some(rows) = output.into_rows(&self.state.symbols, self.options.ascending) {
+                delta.tables.insert(table, rows);
+            }
+        }
+        Committed { delta, redundant_inserts: 0, redundant_deletes: 0 }
+    }
+}
+
 impl State {
+    /// All rows of the derived tables that are reported, as the transaction would report them that derives them all.
+    fn present(&self, inputs: &dyn Fn(TableId) -> Delta) -> Result<Changed, Refusal> {
+        let mut all = Changed::new();
+        for (at, relation) in self.relations.iter().enumerate() {
+            if !self.plan.relations[at].wanted || !self.is_derived(relation.id) {
+                continue;
+            }
+            let (rows, report) = if relation.split.attributed {
+                let (rows, report) = self.attributed(at, inputs)?;
+                (rows, Some(report))
+            } else {
+                let mut rows = self.rows(relation.id, View::Before, inputs)?;
+                rows.make_set();
+                (rows, None)
+            };
+            if !rows.is_empty() {
+                all.push((relation.id, rows, report));
+            }
+        }
+        Ok(all)
+    }
+
+    /// All rows of a relation, and the rule that each is attributed to.
+    fn attributed(
+        &self,
+        at: usize,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<(Delta, Attributed), Refusal> {
+        let relation = &self.relations[at];
+        if let Some(derived) = relation.derived(View::Before) {
+            // Several rules can derive a row. One is chosen as for rows that are new.
+            let mut empty = Relation::new(&self.plan, relation.id, true, false);
+            let settled = empty.settle(derived, &self.symbols, &self.numbers, &mut Vec::new());
+            settled.map_err(|_| Refusal::TooMany(relation.id))?;
+            return Ok((empty.delta, empty.report));
+        }
+        // As long as rows are watched, each is derived once.
+        let derived = self.derived_rows(at, true, |_| true, inputs)?;
+        let (mut rows, mut report) = (Delta::new(relation.columns), Attributed::new(relation.columns));
+        WatchedRows::new(&relation.split, &self.symbols, &self.numbers, &mut rows, &mut report)
+            .pass_on(derived);
+        Ok((rows, report))
+    }
+
     /// All rows of a relation, with the counts that its readers see. `inputs` returns the rows of input tables.
     pub(crate) fn rows(
         &self,

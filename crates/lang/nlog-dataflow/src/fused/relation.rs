@@ -404,6 +404,17 @@ impl Relation {
         Some(rows)
     }
 
+    /// All rows as they were derived, each with its rule if rows are attributed, if they are stored.
+    pub(crate) fn derived(&self, view: View) -> Option<Delta> {
+        let mut derived = Delta::new(self.derived_width());
+        let mut words = Vec::new();
+        self.counts.counted()?.for_each(view, |key, value, count| {
+            let rule = self.split.row(key, value, &mut words);
+            derived.push_words(words.iter().copied().chain(self.split.attributed.then_some(rule)), count);
+        });
+        Some(derived)
+    }
+
     /// Marks every symbol in the stored rows.
     pub(crate) fn mark(&self, marks: &mut Marks) {
         if let Some(trace) = self.counts.counted() {

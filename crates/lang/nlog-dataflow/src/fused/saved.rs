@@ -11,7 +11,7 @@ use std::io::{self, Read, Take, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use nlog_data::TableId;
+use nlog_data::{RuleId, TableId};
 use nlog_plan::Settings;
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,9 @@ struct Header {
     /// Whether the facts have been derived.
     facts: bool,
     transactions: u64,
+    /// The fingerprint and the id of each number in attributed rows, and the number of each rule: edits of rules keep them.
+    numbers: Vec<(u64, u32)>,
+    of_rules: Vec<u32>,
 }
 
 /// The derived rows that are kept.
@@ -91,14 +94,13 @@ impl Core {
     ///
     /// # Errors
     /// The engine has several workers or is broken, or writing fails.
-    pub(crate) async fn save(&mut self, to: &mut dyn Write) -> Result<(), SavedError> {
+    pub(crate) fn save(&mut self, to: &mut dyn Write) -> Result<(), SavedError> {
         self.is_sound().map_err(|error| SavedError::Broken(error.to_string()))?;
         if self.workers.is_some() {
             return Err(SavedError::Engine("an engine with several workers cannot save derived rows"));
         }
+        // A collection of unused symbols visits all rows, and nobody wants to wait for that here.
         self.state.merge();
-        // What is not in use is not saved.
-        self.sweep().await.map_err(|error| SavedError::Broken(error.to_string()))?;
         let mut out = Out::new(to);
         out.number(MARK)?;
         out.all(VERSION.as_bytes())?;
@@ -120,6 +122,8 @@ impl Core {
             learned: self.planning.learned.is_some(),
             facts: self.facts,
             transactions: self.transactions,
+            numbers: self.state.numbers.rules.iter().map(|(fingerprint, id)| (*fingerprint, id.0)).collect(),
+            of_rules: self.state.rules.iter().map(|rule| rule.number).collect(),
         }
     }
 
@@ -177,6 +181,7 @@ impl Core {
         }
         let (symbols, inputs) = values?;
         let mut state = State::new(plan, Arc::new(symbols), self.options.attribute);
+        state.restore_numbers(&header)?;
         let rows = Rows::read(&state, &mut from)?;
         rows.restore(&mut state)?;
         let symbols = Arc::clone(&state.symbols);
@@ -198,6 +203,8 @@ impl Core {
         self.facts = header.facts;
         self.transactions = header.transactions;
         self.symbols_left = self.state.symbols.len();
+        // Some may have been saved that were not in use.
+        self.gone = true;
         self.planning.learned = header.settings.statistics.filter(|_| header.learned);
         Ok(())
     }
@@ -222,6 +229,20 @@ fn read_values(empty: &Inputs, from: &mut In<'_, '_>) -> Result<(Symbols, Inputs
 }
 
 impl State {
+    /// Takes over the numbers of rules.
+    fn restore_numbers(&mut self, header: &Header) -> Result<(), Broken> {
+        let numbers = &header.numbers;
+        let is_known = |number: &u32| (*number as usize) < numbers.len();
+        if header.of_rules.len() != self.rules.len() || !header.of_rules.iter().all(is_known) {
+            return Err(Broken::Damaged);
+        }
+        self.numbers.rules = numbers.iter().map(|(fingerprint, id)| (*fingerprint, RuleId(*id))).collect();
+        for (rule, number) in self.rules.iter_mut().zip(&header.of_rules) {
+            rule.number = *number;
+        }
+        Ok(())
+    }
+
     /// Writes all derived rows that are kept.
     fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
         self.relations.iter().try_for_each(|relation| relation.save(out))?;

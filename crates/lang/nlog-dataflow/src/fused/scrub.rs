@@ -11,7 +11,7 @@
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 
-use nlog_data::{CommitError, Committed, Delta as ValueDelta, Scrubbed, TableId};
+use nlog_data::{CommitError, Committed, Scrubbed, TableId};
 use nlog_plan::query::{Plan, RelationId};
 
 use super::core::Core;
@@ -19,7 +19,6 @@ use super::delta::{Delta, Diff};
 use super::engine::State;
 use super::errors::Refusal;
 use super::groups::Groups;
-use super::output::Output;
 use super::pipeline::Pipeline;
 use super::relation::Counts;
 use super::trace::{Trace, View};
@@ -175,21 +174,7 @@ impl Core {
             };
             engine.adopt(loads).await?;
             engine.scrub = Scrub::default();
-            let mut outputs = engine.outputs(changed);
-            for table in engine.schema_inputs() {
-                let rows = engine.inputs.rows(table);
-                if engine.state.plan.relations[table.0 as usize].wanted && !rows.is_empty() {
-                    outputs.push(Output::of_input(table, rows));
-                }
-            }
-            let mut delta = ValueDelta::default();
-            for output in outputs {
-                let table = output.table;
-                if let Some(rows) = output.into_rows(&engine.state.symbols, engine.options.ascending) {
-                    delta.tables.insert(table, rows);
-                }
-            }
-            Ok(Committed { delta, redundant_inserts: 0, redundant_deletes: 0 })
+            Ok(engine.all_inserted(changed))
         })
         .await
     }

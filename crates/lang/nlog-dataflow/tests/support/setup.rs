@@ -228,10 +228,19 @@ impl Reloaded {
     fn restore(&mut self) -> Result<(), String> {
         let mut bytes = Vec::new();
         self.engine.save_derived(&mut bytes)?;
-        self.engine = (self.start)();
+        let mut before = std::mem::replace(&mut self.engine, (self.start)());
         let mut rest = &bytes[..];
         self.engine.restore_derived(&mut (&mut rest as &mut dyn Read).take(bytes.len() as u64))?;
-        if rest.is_empty() { Ok(()) } else { Err("not all of it was read".to_owned()) }
+        if !rest.is_empty() {
+            return Err("not all of it was read".to_owned());
+        }
+        // What it has is what the one before it derives from nothing.
+        let [derived, present] = [before.derive_anew(), self.engine.present_rows()].map(|rows| {
+            let mut rows = rows.map_err(|error| error.to_string())?.delta;
+            rows.sort();
+            Ok::<_, String>(rows)
+        });
+        if derived? == present? { Ok(()) } else { Err("it says that it has other rows".to_owned()) }
     }
 
     fn reload(&mut self) -> Result<(), String> {

@@ -7,6 +7,7 @@
 //! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
 
 mod folding;
+mod saving;
 mod scrub;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,6 +32,8 @@ use crate::receipts::{self, ReceiptLog};
 use crate::surveys;
 use crate::watchers::Watchers;
 use folding::Folding;
+use saving::Ended;
+pub(crate) use saving::Saving;
 
 /// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;
@@ -57,6 +60,7 @@ pub(crate) struct Worker {
     /// What keeps receipts for after a restart; `None` if the folder cannot be written.
     receipt_log: Option<ReceiptLog>,
     folding: Folding,
+    saving: Saving,
     /// The time to compare the running state with its inputs.
     scrub_at: Instant,
 }
@@ -97,7 +101,7 @@ impl Worker {
     /// Starts the drivers, and publishes the first status.
     pub(crate) fn new(
         (machine, orders): (Machine, Vec<DriverOrder>),
-        journal: Journal,
+        (journal, saving): (Journal, Saving),
         drivers: Running,
         requests: Requests,
         news: mpsc::Receiver<SwitchNews>,
@@ -117,6 +121,7 @@ impl Worker {
             watchers: Watchers::default(),
             receipt_log: None,
             folding: Folding::new(keep),
+            saving,
             scrub_at: Instant::now() + scrub::SCRUB_EVERY,
         };
         worker.receipt_log = worker.open_receipts();
@@ -146,8 +151,8 @@ impl Worker {
         log.inspect_err(say).ok()
     }
 
-    /// Serves until it is stopped, every handle is dropped, or an error occurs.
-    pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
+    /// Serves until it is stopped, every handle is dropped, or an error occurs. Its queues are closed then, and its drivers end.
+    pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<Ended, EngineError> {
         while !self.is_stopped() {
             let first = match self.waiting() {
                 None if !self.machine.has_more() => match self.when_idle(runtime)? {
@@ -160,7 +165,8 @@ impl Worker {
             self.commit()?;
         }
         info!("engine stops");
-        Ok(())
+        let Worker { machine, journal, saving, .. } = self;
+        Ok(Ended { machine, journal, saving })
     }
 
     /// Handles waiting inputs, up to the limits of a group, and then all that was observed of switches.
@@ -243,14 +249,15 @@ impl Worker {
         self.machine.idle()?;
         let waiting = self.scrub()?;
         self.requests.activity.rest();
-        match waiting {
+        match waiting.or_else(|| self.save()) {
             None => Ok(runtime.block_on(self.next())),
             waiting => Ok(waiting),
         }
     }
 
     async fn next(&mut self) -> Option<Input> {
-        let look_at = self.machine.looks_at().into_iter().chain([self.scrub_at]).min();
+        let save_at = self.saving.due(&self.journal);
+        let look_at = self.machine.looks_at().into_iter().chain([self.scrub_at]).chain(save_at).min();
         let look = async {
             match look_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,

@@ -109,10 +109,20 @@ impl Replay {
         &self.records.path
     }
 
+    /// The state folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The lock of the folder. Whoever holds it keeps other controllers away from the folder, and from what belongs to its
     /// owner elsewhere.
     pub fn lock(&self) -> Arc<Lock> {
         self.lock.clone()
+    }
+
+    /// The records.
+    pub(crate) fn reading(&mut self) -> &mut Records {
+        &mut self.records
     }
 
     /// The number of records read.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +24,7 @@ const PROGRESS: &str = "progress";
 /// The section with the memories of hooks, as JSON.
 const MEMORIES: &str = "memories";
 
-/// The section with the [identity] of the program, as JSON.
+/// The section with the [identity](Program::identity) of the program, as JSON.
 const PROGRAM: &str = "program";
 
 /// The progress of a run.
@@ -100,7 +99,7 @@ impl Begin {
     pub(crate) fn rows_of(&self, program: &Program) -> Option<impl Iterator<Item = (TableId, Row)>> {
         let tables = self.inputs.insert.iter().chain(&self.filled);
         let rows = tables.flat_map(|(table, rows)| rows.to_rows().into_iter().map(|row| (*table, row)));
-        (self.progress.accepted > 0 && self.accepted_by == Some(identity(program))).then_some(rows)
+        (self.progress.accepted > 0 && self.accepted_by == Some(program.identity())).then_some(rows)
     }
 
     /// Takes over the derived rows, if the file has rows that this evaluator can use. Otherwise [loads](Begin::load) the inputs.
@@ -170,21 +169,6 @@ fn read_parts(path: &Path) -> io::Result<(Vec<u8>, Option<Derived>)> {
     Ok((bytes, Some(Derived { file, begin: state, length: rest - state })))
 }
 
-/// A number that another program has not: one with other rules, functions, constants, kinds or hooks, or that another release of Weft runs.
-fn identity(program: &Program) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    env!("CARGO_PKG_VERSION").hash(&mut hasher);
-    program.rules.iter().for_each(|rule| rule.fingerprint.hash(&mut hasher));
-    format!("{:?}", program.functions).hash(&mut hasher);
-    format!("{:?}", program.constants).hash(&mut hasher);
-    format!("{:?}", program.objects).hash(&mut hasher);
-    program.hooks.iter().for_each(|wiring| wiring.text(&program.schema).hash(&mut hasher));
-    for (_, table) in program.schema.iter() {
-        format!("{table:?}").hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
 /// The contents of a section, or the default if it is missing.
 fn section<T: Default + DeserializeOwned>(
     sections: &BTreeMap<String, Vec<u8>>,
@@ -234,7 +218,7 @@ pub(crate) fn save(
         json(STATISTICS, serde_json::to_vec(&statistics))?,
         json(PROGRESS, serde_json::to_vec(&progress))?,
         json(MEMORIES, serde_json::to_vec(&evaluator.memories()))?,
-        json(PROGRAM, serde_json::to_vec(&identity(program)))?,
+        json(PROGRAM, serde_json::to_vec(&program.identity()))?,
     ]);
     let mut out = writer.finish(&sections).map_err(failed)?;
     out.flush().map_err(failed)?;

@@ -115,7 +115,7 @@ impl Core {
     }
 
     /// What hooks remember.
-    pub(crate) fn memories(&self) -> Memories {
+    pub fn memories(&self) -> Memories {
         self.evaluator.memories()
     }
 

@@ -49,16 +49,16 @@ impl Folding {
         self.ready.notified().await;
     }
 
-    /// Begins a fold if it is time, or goes on in one that is there.
-    fn advance(&mut self, journal: &mut Journal, rules: &Arc<Rules>) -> Result<(), EngineError> {
+    /// Begins a fold if it is time, or goes on in one that is there. Returns whether the journal has another beginning now.
+    fn advance(&mut self, journal: &mut Journal, rules: &Arc<Rules>) -> Result<bool, EngineError> {
         let Some(thread) = &self.thread else {
             if journal.is_long(&self.keep) && Instant::now() >= self.not_before {
                 self.begin(journal, rules);
             }
-            return Ok(());
+            return Ok(false);
         };
         let folded = match thread.folded.try_recv() {
-            Err(mpsc::TryRecvError::Empty) => return Ok(()),
+            Err(mpsc::TryRecvError::Empty) => return Ok(false),
             Err(mpsc::TryRecvError::Disconnected) => None,
             Ok(folded) => Some(folded),
         };
@@ -68,7 +68,7 @@ impl Folding {
                 let begun = Instant::now();
                 if !journal.follow(folded)? {
                     self.not_before = Instant::now() + REST;
-                    return Ok(());
+                    return Ok(false);
                 }
                 info!(paused = ?begun.elapsed(), "transactions go on");
                 let _ = self.in_thread(journal, |folder, keep| {
@@ -76,6 +76,7 @@ impl Folding {
                         warn!(folder = %folder.display(), %error, "old records of the journal cannot be removed");
                     }
                 });
+                return Ok(true);
             }
             Some(Err(error)) => {
                 self.not_before = Instant::now() + REST;
@@ -83,7 +84,7 @@ impl Folding {
             }
             None => self.not_before = Instant::now() + REST,
         }
-        Ok(())
+        Ok(false)
     }
 
     fn begin(&mut self, journal: &Journal, rules: &Arc<Rules>) {
@@ -117,6 +118,9 @@ impl Folding {
 impl Worker {
     /// Folds the journal if it is time.
     pub(super) fn fold(&mut self) -> Result<(), EngineError> {
-        self.folding.advance(&mut self.journal, self.machine.core().rules())
+        if self.folding.advance(&mut self.journal, self.machine.core().rules())? {
+            self.saving.outdated();
+        }
+        Ok(())
     }
 }
