@@ -115,7 +115,9 @@ impl Recorder<'_> {
     /// A controller that starts after these records.
     pub(crate) fn after(rules: &Arc<Rules>, mut records: Vec<Record>) -> Recorder<'_> {
         let mut history = History::new(rules);
-        records.iter().for_each(|record| history.add(record).unwrap());
+        for record in &records {
+            history.add(record).unwrap();
+        }
         let run = history.rules_to_run(rules);
         let evaluator = crate::evaluator(&run, 1).unwrap();
         let (mut core, correction) = Core::restore(evaluator, run, history, SystemTime::UNIX_EPOCH).unwrap();

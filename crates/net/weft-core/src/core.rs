@@ -258,7 +258,9 @@ impl Core {
                 base: None,
             }
         });
-        correction.iter().for_each(|record| versions.follow(record));
+        if let Some(record) = &correction {
+            versions.follow(record.rules.as_deref(), record.txn, &record.at, &record.by);
+        }
         let last_txn = last_txn + u64::from(correction.is_some());
         let (refused, desired, beside) = Default::default();
         let announcements = Announcements::resumed(announcing, &changes);
