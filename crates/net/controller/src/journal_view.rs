@@ -33,7 +33,7 @@ const MEMBERS: [&str; 15] = [
     "memory",
     "announcements",
     "observation",
-    "rules",
+    "program",
     "base",
     "len",
     "group",

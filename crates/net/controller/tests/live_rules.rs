@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use controller::Parts;
 use objects::ObjectKey;
 use weft_client::{Changes, Client, ClientError, pb};
 use weft_core::Rules;
@@ -162,7 +161,7 @@ fn the_configuration_overrules_what_was_loaded_once_it_names_others() {
 
 async fn start(folder: &Path, rules: &Arc<Rules>) -> Running {
     let switches = Switches::default();
-    start_with(Parts { ..parts(folder, rules.clone(), &switches) }, switches).await
+    start_with(parts(folder, rules.clone(), &switches), switches).await
 }
 
 fn request(text: &str, terms: pb::Terms) -> Changes {
@@ -172,7 +171,7 @@ fn request(text: &str, terms: pb::Terms) -> Changes {
 }
 
 async fn history_of(client: &mut Client) -> Vec<(u64, bool)> {
-    let versions = client.rules_history().await.unwrap();
+    let versions = client.rules_history().await.expect("it serves");
     versions.iter().map(|version| (version.txn, version.configured)).collect()
 }
 

@@ -74,7 +74,7 @@ struct Base {
 #[derive(Deserialize)]
 struct Changed {
     txn: u64,
-    rules: RulesChange,
+    program: RulesChange,
 }
 
 /// Something is wrong with a file of records.
@@ -172,14 +172,14 @@ impl Recorded {
     /// The changes of rules, each with its transaction.
     fn changes_of_rules(&self) -> Result<Vec<(u64, RulesChange)>, Failure> {
         /// How the member of a record begins. A text within a record would have its quotes escaped.
-        const MEMBER: &str = ",\"rules\":{\"text\":";
+        const MEMBER: &str = ",\"program\":{\"text\":";
         let failed = |error| Failure::outside(format!("cannot read {}", self.file.display()), error);
         let mut lines = journal::open(&self.file).map_err(failed)?;
         let (mut line, mut found) = (Vec::new(), Vec::new());
         while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
             let text = std::str::from_utf8(&line).ok().filter(|text| text.contains(MEMBER));
             if let Some(changed) = text.and_then(|text| serde_json::from_str::<Changed>(text).ok()) {
-                found.push((changed.txn, changed.rules));
+                found.push((changed.txn, changed.program));
             }
             line.clear();
         }

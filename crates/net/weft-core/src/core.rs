@@ -267,7 +267,7 @@ impl Core {
             }
         });
         if let Some(record) = &correction {
-            versions.follow(record);
+            versions.follow(record.rules.as_deref(), record.txn, &record.at, &record.by);
         }
         let last_txn = last_txn + u64::from(correction.is_some());
         let (refused, desired, beside) = Default::default();

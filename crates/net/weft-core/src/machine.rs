@@ -389,7 +389,7 @@ impl Machine {
     fn accept(&mut self, change: Accepted, accepted: Instant) -> Applied {
         let mut summary = Applied::of(&change);
         if let Some(applied) = change.transaction {
-            summary.delta = applied.delta_of_rules(&self.core).map(Box::new);
+            summary.delta = self.delta_of_rules(&applied);
             summary.warnings = self.fleet.prepare(&applied.addresses);
             self.wait(applied, accepted);
         }
@@ -403,7 +403,7 @@ impl Machine {
             summary.delta = Some(Box::default());
             return Ok(summary);
         };
-        let of_rules = applied.delta_of_rules(&self.core).map(Box::new);
+        let of_rules = self.delta_of_rules(&applied);
         let (changes, after) = (std::mem::take(&mut applied.changes), self.core.provenance());
         self.take_back(Some(applied))?;
         if of_rules.is_some() {
@@ -413,6 +413,13 @@ impl Machine {
         let before = State { desired: &|node| self.core.desired(node), provenance: &self.core.provenance() };
         summary.delta = Some(Box::new(SwitchDelta::of(&changes, &before, &after)));
         Ok(summary)
+    }
+
+    /// What a transaction that changes the rules, the last one, changes in switches.
+    fn delta_of_rules(&self, applied: &AppliedTransaction) -> Option<Box<SwitchDelta>> {
+        let (desired, provenance) = applied.before_other_rules()?;
+        let before = State { desired: &desired, provenance };
+        Some(Box::new(SwitchDelta::of(&applied.changes, &before, &self.core.provenance())))
     }
 
     /// Undoes the transaction that was computed last and does not wait for the journal yet.

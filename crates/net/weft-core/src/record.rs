@@ -1,15 +1,14 @@
 //! One accepted transaction, as a line of the journal.
 //!
 //! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`,
-//! `by`, `objects`, `reports`, `filled`, `memory`, `announcements` and `rules`. The rows replay the rules; the other members have the information that
+//! `by`, `objects`, `reports`, `filled`, `memory`, `announcements` and `program`. The rows replay the rules; the other members have the information that
 //! rows lack, so that a controller with other rules can start from the same journal. Unknown members are refused,
 //! because their effect is unknown. The journal appends the members of its seal (`controller::journal`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nlog_data::function::hash_values;
-use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId, Value};
+use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId};
 use objects::{ChangeSet, Object, ObjectKey, Outcome, Revision, Rows};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -18,6 +17,7 @@ use serde_json::value::RawValue;
 use crate::answered::{AnsweredRequest, RequestKey};
 use crate::peer::Peer;
 use crate::rules_versions::RulesVersions;
+pub use crate::rules_versions::{RulesChange, RulesText};
 
 /// An accepted transaction, as read from the journal.
 ///
@@ -65,8 +65,9 @@ pub struct Record<R = Vec<Json>, O = ObjectText> {
     /// no other record relies on it. So all such records may be left out of a journal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observation: bool,
-    /// The rules that run from this transaction on, if it changed them. `memory` then has all that hooks remember after it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The rules that run from this transaction on, if it changed them. `memory` then has all that hooks remember after it. In the lines that
+    /// `weft eval` takes, `rules` edits the program; a replay of the rows needs no such thing, so this has another name.
+    #[serde(default, rename = "program", skip_serializing_if = "Option::is_none")]
     pub rules: Option<Box<RulesChange>>,
     /// If the record stands for all records up to this one, which came before it in the journal that it was made of: what else they add up to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,39 +103,6 @@ pub struct Base {
 impl Base {
     /// The format that this version writes. It reads this one, and journals that begin with no base.
     pub const FORMAT: u32 = 1;
-}
-
-/// The text of a program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RulesText {
-    /// What it was read from, as the configuration names it.
-    pub packages: Vec<String>,
-    /// Its files, by name.
-    pub files: BTreeMap<Arc<str>, String>,
-}
-
-impl RulesText {
-    /// A hash of the files and their names, which tells versions apart.
-    pub fn fingerprint(&self) -> String {
-        let texts = self.files.iter().flat_map(|(name, text)| [&**name, text.as_str()]);
-        let texts: Vec<Value> = texts.map(|text| Value::String(text.into())).collect();
-        format!("{:016x}", hash_values(&texts))
-    }
-}
-
-/// A change of the rules while the controller runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RulesChange {
-    /// The rules from now on.
-    pub text: RulesText,
-    /// The fingerprint of the rules that the configuration names, in whose place these run; none if they are these.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead_of: Option<String>,
-    /// The rules before, unless an earlier record has them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<RulesText>,
 }
 
 /// An object as its text in the journal. As a tree of JSON values it would take up to 84 bytes for each byte.

@@ -160,7 +160,10 @@ impl History {
 
     /// Follows a change of the rules. Its record has all that hooks remember, so the hooks of the new rules need none before it.
     fn follow_rules(&mut self, record: &Record) {
-        self.versions.follow(record);
+        if let Some(base) = &record.base {
+            self.versions.clone_from(&base.versions);
+        }
+        self.versions.follow(record.rules.as_deref(), record.txn, &record.at, &record.by);
         if record.rules.is_none() && record.base.is_none() {
             return;
         }

@@ -1,13 +1,47 @@
 //! The versions of the rules that ran one after the other, as the records of a journal tell.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use nlog_data::Value;
+use nlog_data::function::hash_values;
 use serde::{Deserialize, Serialize};
-
-use crate::record::{Record, RulesChange, RulesText};
 
 /// The most versions that are kept, each with its text.
 pub const VERSIONS_MAX: usize = 8;
+
+/// The text of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulesText {
+    /// What it was read from, as the configuration names it.
+    pub packages: Vec<String>,
+    /// Its files, by name.
+    pub files: BTreeMap<Arc<str>, String>,
+}
+
+impl RulesText {
+    /// A hash of the files and their names, which tells versions apart.
+    pub fn fingerprint(&self) -> String {
+        let texts = self.files.iter().flat_map(|(name, text)| [&**name, text.as_str()]);
+        let texts: Vec<Value> = texts.map(|text| Value::String(text.into())).collect();
+        format!("{:016x}", hash_values(&texts))
+    }
+}
+
+/// A change of the rules while the controller runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulesChange {
+    /// The rules from now on.
+    pub text: RulesText,
+    /// The fingerprint of the rules that the configuration names, in whose place these run; none if they are these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
+    /// The rules before, unless an earlier record has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<RulesText>,
+}
 
 /// A version of the rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,19 +65,15 @@ pub struct RulesVersion {
 pub struct RulesVersions(Vec<RulesVersion>);
 
 impl RulesVersions {
-    /// Follows a record.
-    pub(crate) fn follow<R, O>(&mut self, record: &Record<R, O>) {
-        if let Some(base) = &record.base {
-            self.0.clone_from(&base.versions.0);
-        }
-        let Some(change) = &record.rules else { return };
-        let RulesChange { text, instead_of, before } = &**change;
+    /// Follows the change that a record has, if it has one: its transaction, its time and who asked for it.
+    pub(crate) fn follow(&mut self, change: Option<&RulesChange>, txn: u64, at: &str, by: &str) {
+        let Some(RulesChange { text, instead_of, before }) = change else { return };
         if let Some(before) = before {
             let (at, by, instead_of) = (String::new(), String::new(), None);
             self.0.push(RulesVersion { txn: 0, at, by, instead_of, text: Arc::new(before.clone()) });
         }
         let (text, instead_of) = (Arc::new(text.clone()), instead_of.clone());
-        let (txn, at, by) = (record.txn, record.at.clone(), record.by.clone());
+        let (at, by) = (at.to_owned(), by.to_owned());
         self.0.push(RulesVersion { txn, at, by, instead_of, text });
         let beyond = self.0.len().saturating_sub(VERSIONS_MAX);
         self.0.drain(..beyond);

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use nlog_data::{Evaluator, Memories, Row, Transaction, TransactionError};
 use nlog_hooks::Recorded;
 use objects::{ObjectStore, Rows};
-use switch_model::Changes;
+use switch_model::{Changes, Desired};
 
 use super::{
     Accepted, AppliedTransaction, Core, CoreError, DesiredByNode, Moves, Problem, ProblemChanges, Refusal,
@@ -23,12 +23,12 @@ use crate::derived::{Derived, RulesOutput, run};
 use crate::input_rows::objects_rows;
 use crate::object_status::ChangedStates;
 use crate::peer::Origin;
+use crate::provenance::Provenance;
 use crate::record::{AnnouncementChanges, ObjectText, RulesChange};
 use crate::reports::Reports;
 use crate::restore::{Kept, KeptObjects, RestoreError, refusal_of_state, store};
 use crate::rules::Rules;
 use crate::rules_versions::RulesVersions;
-use crate::switch_delta::{State, SwitchDelta};
 
 /// Makes an evaluator that has run nothing yet.
 pub type MakeEvaluator = Arc<dyn Fn(&Rules) -> Result<Box<dyn Evaluator>, String> + Send + Sync>;
@@ -52,13 +52,11 @@ impl fmt::Debug for UnderRules {
 }
 
 impl AppliedTransaction {
-    /// What a change of the rules changes in switches; `None` if it is another transaction. `core` is as the transaction left it.
-    pub(crate) fn delta_of_rules(&self, core: &Core) -> Option<SwitchDelta> {
-        let former = self.undo.former.as_ref()?;
-        let desired = |node: &str| former.desired.get(node).map(|desired| desired.state.clone());
-        let desired = |node: &str| desired(node).unwrap_or_default();
-        let before = State { desired: &desired, provenance: &former.derived.provenance };
-        Some(SwitchDelta::of(&self.changes, &before, &core.derived.provenance))
+    /// If it changes the rules, what there was before: the desired state of each switch, and the logical rules behind flows.
+    pub(crate) fn before_other_rules(&self) -> Option<(impl Fn(&str) -> Arc<Desired>, &Provenance)> {
+        let UnderRules { desired, derived, .. } = &**self.undo.former.as_ref()?;
+        let desired = |node: &str| desired.get(node).map(|desired| desired.state.clone()).unwrap_or_default();
+        Some((desired, &derived.provenance))
     }
 }
 
@@ -106,7 +104,7 @@ impl Core {
         record.memory = self.evaluator.memories();
         record.announcements = announcements;
         record.rules = Some(Box::new(RulesChange { text, instead_of, before }));
-        self.versions.follow(&record);
+        self.versions.follow(record.rules.as_deref(), record.txn, &record.at, &record.by);
         if let Some(key) = &record.key {
             self.answered.add(key.clone(), record.txn, now, Vec::new());
         }
