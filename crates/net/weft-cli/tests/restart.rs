@@ -47,7 +47,7 @@ async fn settled(client: &mut Client, vifs: u64) {
         let is_settled = |switch: &&SwitchStatus| {
             switch.node == "hv1" && switch.connected && switch.synced && switch.pending == 0
         };
-        if status.switches.iter().find(is_settled).is_some_and(|switch| u64::from(switch.vifs) == vifs) {
+        if status.switches.iter().find(is_settled).is_some_and(|switch| switch.vifs == vifs) {
             return;
         }
         assert!(Instant::now() < deadline, "{status:#?}");
