@@ -2,6 +2,7 @@
 
 mod interface;
 mod relations;
+mod taken_names;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -19,7 +20,6 @@ use switch_model::interface::{
 };
 use tracing::warn;
 
-use crate::api_names;
 use crate::builtin;
 use crate::record::RulesText;
 use crate::universal::{self, Universal};
@@ -236,7 +236,7 @@ impl Rules {
         let unused = Mutex::default();
         let conventions = Conventions::of(&program)?;
         let (kinds, states, relations) = (kinds(&program), states(&program), Relations::of(&program)?);
-        api_names::check(&program, &kinds)?;
+        taken_names::check(&program, &kinds)?;
         Ok(Rules {
             program,
             text: None,
