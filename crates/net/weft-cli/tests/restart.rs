@@ -64,12 +64,14 @@ fn a_restart_begins_with_saved_rows_and_sends_switches_nothing() {
     let (database, switch) = (FakeDatabase::start(&ovsdb).unwrap(), FakeSwitch::start(&openflow).unwrap());
     switch.datapath_id(FakeSwitch::DATAPATH_ID + 1);
     database.datapath_id("br-int", FakeSwitch::DATAPATH_ID + 1);
-    assert!(database.plug("br-int", "vif1", &[("iface-id", "p1")]).unwrap());
 
     let mut controller = Controller::start(&folder);
     let mut client = runtime.block_on(controller.client(&folder));
     runtime.block_on(async {
         apply(&mut client, &network(&ovsdb, &openflow)).await;
+        // The controller adds the bridge.
+        settled(&mut client, 0).await;
+        assert!(database.plug("br-int", "vif1", &[("iface-id", "p1")]).unwrap());
         settled(&mut client, 1).await;
     });
     assert!(!Controller::log(&folder).contains(FROM_SAVED));
