@@ -54,7 +54,7 @@ pub(crate) struct Replay {
     /// Print what differs with these rules; `builtin` is the built-in ones
     #[arg(long, value_name = "RULES", num_args(1..), conflicts_with = "bisect")]
     rules: Vec<PathBuf>,
-    /// Find the transaction that made rows (dis)appear, or changed what becomes of a packet
+    /// Find the transaction that changed a row, or whether a packet arrives
     #[arg(long, value_name = "ATOM|PACKET", conflicts_with = "tables")]
     bisect: Option<String>,
     /// Tables to show: `all`, or names with commas [default: output tables]
