@@ -199,7 +199,7 @@ fn lose_power(random: &mut Random, behave: impl Fn(&mut Random) -> Behaviour) {
 
 #[test]
 fn a_loss_of_power_at_any_moment_loses_no_acknowledged_record() {
-    for seed in seeds!("a_loss_of_power_at_any_moment_loses_no_acknowledged_record", 100) {
+    for seed in seeds!("a_loss_of_power_at_any_moment_loses_no_acknowledged_record", 20) {
         lose_power(&mut Random::new(seed), |random| match random.below(6) {
             0 => Behaviour::Full(random.below(3000) as usize),
             1 => Behaviour::SyncFails,
@@ -210,7 +210,7 @@ fn a_loss_of_power_at_any_moment_loses_no_acknowledged_record() {
 
 #[test]
 fn what_a_disk_that_lies_has_lost_is_found_and_nothing_else_is_read() {
-    for seed in seeds!("what_a_disk_that_lies_has_lost_is_found_and_nothing_else_is_read", 100) {
+    for seed in seeds!("what_a_disk_that_lies_has_lost_is_found_and_nothing_else_is_read", 20) {
         lose_power(&mut Random::new(seed), |random| {
             if random.chance(40) { Behaviour::Lies } else { Behaviour::Works }
         });

@@ -421,8 +421,9 @@ fn check_new(path: &Path, there: bool, used: bool, known: Known) -> Result<(), J
     }
 }
 
-/// Whether a part of a line was never written.
+/// Whether a part of a line was never written. A hole in front may be short: it ends with the sector in which the group begins.
 fn has_hole(line: &[u8], fed: bool) -> bool {
+    let in_front = line.first() == Some(&0);
     let at_end = !fed && line.last() == Some(&0);
-    at_end || line.split(|byte| *byte != 0).any(|zeros| zeros.len() >= ZEROS_MIN)
+    in_front || at_end || line.split(|byte| *byte != 0).any(|zeros| zeros.len() >= ZEROS_MIN)
 }
