@@ -69,7 +69,9 @@ mod tests {
             lists += 1;
             let list = regressions(&list).unwrap_or_else(|error| panic!("{}: {error}", tests.display()));
             let mut sources = String::new();
-            read(&tests, &mut sources);
+            for part in [&tests, &folder.join("src")] {
+                read(part, &mut sources);
+            }
             for Regression { test, seed, .. } in list {
                 let named = sources.contains(&format!("seeds!(\"{test}\""));
                 assert!(named, "{}: no test takes the seeds of `{test}` ({seed})", tests.display());
@@ -79,7 +81,7 @@ mod tests {
     }
 
     fn read(folder: &Path, sources: &mut String) {
-        for entry in std::fs::read_dir(folder).expect("the folder of tests is there") {
+        for entry in std::fs::read_dir(folder).expect("the folder is there") {
             let path = entry.expect("the folder can be read").path();
             if path.is_dir() {
                 read(&path, sources);
