@@ -89,7 +89,7 @@ fn a_port_floods_as_much_as_it_may_and_the_rest_is_counted_also_after_a_restart_
         "without a limit"
     );
     let text = ask(&testbed, &["get", "flood-drops"]);
-    assert!(text.starts_with("PORT    HOST  LIMIT  FRAMES  DROPPED\nloud-1  hv1     100"), "{text}");
+    assert!(text.starts_with("PORT    NODE  LIMIT  FRAMES  DROPPED\nloud-1  hv1     100"), "{text}");
 
     // The switch forgets its meters.
     let host = lab.host("hv1").unwrap();
