@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn each_row_is_a_line_with_what_has_a_value() {
         let expected = "\
-HOST  THE PORT  LIMIT  COUNT
+NODE  THE PORT  LIMIT  COUNT
 hv1   -          4096      3
 hv10  any-1         5      5  limit reached
     02:00:00:00:00:01
@@ -186,7 +186,7 @@ hv3: not known: the switch is not connected
 ";
         assert_eq!(to_text(&found(), true), expected);
         let all = to_text(&found(), false);
-        assert!(all.starts_with("SWITCH  HOST  THE PORT  LIMIT  COUNT\nblue    hv1   -"), "{all}");
+        assert!(all.starts_with("SWITCH  NODE  THE PORT  LIMIT  COUNT\nblue    hv1   -"), "{all}");
     }
 
     #[test]

@@ -302,6 +302,7 @@ fn of_rules() -> Map<String, Json> {
             "packages": {"type": "array", "items": text},
         },
         "required": ["files"],
+        "additionalProperties": false,
     });
     loads["requestBody"] = json!({"required": true, "content": {JSON: {"schema": schema}}});
     let mut back = change("rollback_rules", rollback);

@@ -22,9 +22,9 @@ const RULES: &str = r#"
     listing table port_nets(port: ref port, net: net, hop: string) key(port, net, hop) else "the port has no networks";
     port_nets(port, net, hop) :- port(id: port, nets: nets, hop: hop, ..), element(nets, net);
 
-    counter table port_drops(port: ref port, host: string, meter: int)
-        key(port, host)
-        reads meter(host, meter) as (seen: packets, dropped: dropped);
+    counter table port_drops(port: ref port, node: string, meter: int)
+        key(port, node)
+        reads meter(node, meter) as (seen: packets, dropped: dropped);
     port_drops(port, host, number) :- port(id: port, host: host, number: number, ..);
 
     counter table switch_packets(switch: ref switch, t: int, p: int, m: match)
