@@ -77,11 +77,9 @@ pub(super) fn read(folder: &Path) -> Result<Known, JournalError> {
 }
 
 fn parse(bytes: &[u8]) -> Option<Position> {
-    let mut line = bytes.trim_ascii_end().to_vec();
+    let line = bytes.trim_ascii_end().to_vec();
     let seal = Seal::of(&line).filter(|seal| seal.fits(&line, 0))?;
-    line.truncate(seal.object);
-    line.push(b'}');
-    let Text { txn, bytes, journal } = serde_json::from_slice(&line).ok()?;
+    let Text { txn, bytes, journal } = serde_json::from_slice(&seal.unsealed(line)).ok()?;
     Some(Position { txn, group: seal.group, bytes, sum: u32::from_str_radix(&journal, 16).ok()? })
 }
 

@@ -51,6 +51,14 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), JournalError> {
     synced.map_err(io_error(folder, "cannot synchronise the folder to disk"))
 }
 
+/// Removes a file, if it is there.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the file exists. Fails if it is a device, a FIFO or anything else that does not keep its contents.
 pub(super) fn is_there(path: &Path) -> Result<bool, JournalError> {
     let kind = match fs::metadata(path) {

@@ -148,15 +148,7 @@ pub(crate) fn fold(folder: &Path, until: u64, rules: &Rules, cancel: &Cancel) ->
 /// Removes what an earlier attempt has left.
 pub(super) fn forget(folder: &Path) -> Result<(), JournalError> {
     let path = folder.join(NEXT);
-    remove(&path).map_err(io_error(&path, "cannot remove it"))
-}
-
-/// Removes a file, if it is there.
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    files::remove(&path).map_err(io_error(&path, "cannot remove it"))
 }
 
 impl Folded {
@@ -195,7 +187,7 @@ impl Journal {
         let segment = segment(self.folder(), self.begin.txn);
         let prepared = self.complete(&mut folded).and_then(|()| {
             // The rest of a start that ended at this point.
-            remove(&segment)?;
+            files::remove(&segment)?;
             fs::hard_link(&self.path, &segment)?;
             fs::rename(&folded.path, &self.path)
         });

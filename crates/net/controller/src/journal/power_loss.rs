@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd as _;
 
 use test_random::{Random, seeds};
 
-use super::tests::{large, open, record};
+use super::tests::{large, open, open_on, record};
 use super::*;
 
 const SECTOR: usize = 512;
@@ -157,11 +157,8 @@ impl Known<'_> {
 /// Groups of records are written, and the power is lost at each moment of it.
 fn lose_power(random: &mut Random, behave: impl Fn(&mut Random) -> Behaviour) {
     let folder = tempfile::tempdir().unwrap();
-    let (journal, _) = open(folder.path()).unwrap();
-    let Journal { path, file, begin, end, acknowledged, identity, put_aside, _lock: lock } = journal;
-    let disk = Disk { file, certain: Vec::new(), next: Behaviour::Works, moments: RefCell::default() };
-    let mut journal =
-        Journal { path, file: disk, begin, end, acknowledged, identity, put_aside, _lock: lock };
+    let disk = |file| Disk { file, certain: Vec::new(), next: Behaviour::Works, moments: RefCell::default() };
+    let mut journal = open_on(folder.path(), disk);
     let read_told = || fs::read(folder.path().join(acknowledged::FILE)).unwrap();
     let (mut there, mut told, mut lied) = (Vec::new(), vec![read_told()], false);
     for _ in 0..GROUPS {

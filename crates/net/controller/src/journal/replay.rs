@@ -307,10 +307,7 @@ impl Records {
     fn check(&self, line: &[u8]) -> Result<(Record, Seal), String> {
         let wanted = self.end.txn + 1;
         let seal = Seal::of(line).ok_or("the line has no checksum")?;
-        let mut object = line.to_vec();
-        object.truncate(seal.object);
-        object.push(b'}');
-        let record = serde_json::from_slice::<Record>(&object);
+        let record = serde_json::from_slice::<Record>(&seal.unsealed(line.to_vec()));
         if let Ok(Record { txn, base, .. }) = &record
             && *txn != wanted
             // It stands for all that came before it.

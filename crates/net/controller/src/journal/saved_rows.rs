@@ -102,18 +102,14 @@ impl Saved {
         let path = folder.join(FILE);
         // The rest of an earlier attempt.
         let _ = fs::remove_file(folder.join(NEXT));
-        let unused = |why: &dyn std::fmt::Display| {
-            warn!(file = %path.display(), %why, "the saved rows are not used, so all rows are derived");
-        };
-        let saved = match read(&path) {
-            Ok(saved) => saved,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) => {
-                unused(&error);
-                return None;
+        match read(&path) {
+            Ok(saved) => Some(saved),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(why) => {
+                warn!(file = %path.display(), %why, "the saved rows are not used, so all rows are derived");
+                None
             }
-        };
-        Some(saved)
+        }
     }
 
     /// Looks whether the record that was read last is that of the transaction.
@@ -172,9 +168,7 @@ fn read(path: &Path) -> io::Result<Saved> {
     let len = size.saturating_sub(line.len() as u64);
     line.pop_if(|byte| *byte == b'\n').ok_or_else(damaged)?;
     let seal = Seal::of(&line).filter(|seal| seal.fits(&line, 0)).ok_or_else(damaged)?;
-    line.truncate(seal.object);
-    line.push(b'}');
-    let header = serde_json::from_slice(&line).map_err(|_| damaged())?;
+    let header = serde_json::from_slice(&seal.unsealed(line)).map_err(|_| damaged())?;
     Ok(Saved { path: path.to_owned(), header, rows: Box::new(file), len, is_recorded: None })
 }
 
@@ -305,10 +299,7 @@ fn write_next(
     parts: &Receiver<Part>,
     back: &Sender<Vec<u8>>,
 ) -> io::Result<Option<u64>> {
-    match fs::remove_file(next) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    files::remove(next)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(files::MODE).open(next)?;
     let mut line = serde_json::to_vec(header)?;
     seal(&mut line, 0, header.txn, 0);

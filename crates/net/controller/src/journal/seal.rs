@@ -64,6 +64,13 @@ impl Seal {
         self.object + end.len() == self.covered
             && line.get(..self.covered).is_some_and(|covered| checksum(before, covered) == self.sum)
     }
+
+    /// The object of the line of this seal, as it was before it was sealed.
+    pub(super) fn unsealed(&self, mut line: Vec<u8>) -> Vec<u8> {
+        line.truncate(self.object);
+        line.push(b'}');
+        line
+    }
 }
 
 /// Lines that are read one after the other.

@@ -47,6 +47,13 @@ pub(super) fn open(folder: &Path) -> Result<(Journal, Vec<Record>), JournalError
     Ok((replay.finish()?, records))
 }
 
+/// The journal of a folder, in a file that is on another disk.
+pub(super) fn open_on<F>(folder: &Path, disk: impl FnOnce(File) -> F) -> Journal<F> {
+    let (journal, _) = open(folder).unwrap();
+    let Journal { path, file, begin, end, acknowledged, identity, put_aside, _lock: lock } = journal;
+    Journal { path, file: disk(file), begin, end, acknowledged, identity, put_aside, _lock: lock }
+}
+
 /// A state folder.
 struct State {
     folder: TempDir,
@@ -425,11 +432,8 @@ impl JournalFile for Full {
 #[test]
 fn what_a_full_disk_does_not_take_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
-    let (journal, _) = open(folder.path()).unwrap();
-    let Journal { path, file, begin, end, acknowledged, identity, put_aside, _lock: lock } = journal;
-    let file = Full { file, room: Some(usize::MAX) };
-    let mut journal =
-        Journal { path: path.clone(), file, begin, end, acknowledged, identity, put_aside, _lock: lock };
+    let mut journal = open_on(folder.path(), |file| Full { file, room: Some(usize::MAX) });
+    let path = journal.path.clone();
     journal.append(&[record(1)]).unwrap();
     let one = fs::read(&path).unwrap();
     for room in [0, 1, one.len(), one.len() + 5] {
