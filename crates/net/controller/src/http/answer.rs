@@ -98,6 +98,12 @@ pub(super) fn message<T>(answer: tonic::Response<T>) -> (T, Held) {
     (message, Held(extensions.remove()))
 }
 
+/// The one message of a call, in the form that is asked for.
+pub(super) fn one<T: Serialize>(form: Form, answer_of_call: tonic::Response<T>) -> Result<Response, Problem> {
+    let (message, held) = message(answer_of_call);
+    Ok(held.until_encoded(value(form, &to_json(&message))?))
+}
+
 /// What ends once an answer is encoded.
 pub(super) struct Held(Option<std::sync::Arc<Turn>>);
 

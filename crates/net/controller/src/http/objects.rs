@@ -437,19 +437,14 @@ pub(super) async fn rollback(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mut query = Query::of(query.as_deref());
-    let Wish { by, terms, is_conditional } = Wish::of(&mut query, &headers)?;
     let to = query.number("to")?;
-    query.finish()?;
-    if is_conditional {
-        return Err(Problem::bad_request(
-            "a rollback is of many objects, so it has no `if-match` or `if-none-match`",
-        ));
-    }
+    let why = "a rollback is of many objects, so it has no `if-match` or `if-none-match`";
+    let (by, terms) = unconditional(query, &headers, why)?;
     let to = to.ok_or_else(|| {
         Problem::bad_request("`to` is missing: the transaction to which the objects go back")
     })?;
     let request = pb::RollbackRequest { to, by, terms: Some(terms) };
-    changed(api.rollback(call(caller, request)).await?, About::Objects, is_conditional).await
+    changed(api.rollback(call(caller, request)).await?, About::Objects, false).await
 }
 
 /// The body of `POST /v1/rules`.
@@ -469,7 +464,7 @@ pub(super) async fn load_rules(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let (by, terms) = wish_about_rules(Query::of(query.as_deref()), &headers)?;
+    let (by, terms) = unconditional(Query::of(query.as_deref()), &headers, OF_RULES)?;
     let NewRules { files, packages } = serde_json::from_slice(&whole(body).await?)
         .map_err(|error| Problem::bad_request(format!("the body does not describe rules: {error}")))?;
     let files = files.into_iter().map(|(name, text)| pb::RulesFile { name, text }).collect();
@@ -485,21 +480,19 @@ pub(super) async fn rollback_rules(
 ) -> Result<Response, Problem> {
     let mut query = Query::of(query.as_deref());
     let to = query.number("to")?;
-    let (by, terms) = wish_about_rules(query, &headers)?;
+    let (by, terms) = unconditional(query, &headers, OF_RULES)?;
     let request = pb::RollbackRulesRequest { to, by, terms: Some(terms) };
     changed(api.rollback_rules(call(caller, request)).await?, About::Objects, false).await
 }
 
-/// Who changes rules, and on which terms.
-fn wish_about_rules(mut query: Query, headers: &HeaderMap) -> Result<(String, pb::Terms), Problem> {
+/// Why a change of the rules has no condition.
+const OF_RULES: &str = "rules are not an object, so they have no `if-match` or `if-none-match`";
+
+/// Who makes a change of more than one object, and on which terms. With a condition it is refused, because of `why`.
+fn unconditional(mut query: Query, headers: &HeaderMap, why: &str) -> Result<(String, pb::Terms), Problem> {
     let Wish { by, terms, is_conditional } = Wish::of(&mut query, headers)?;
     query.finish()?;
-    if is_conditional {
-        return Err(Problem::bad_request(
-            "rules are no object, so they have no `if-match` or `if-none-match`",
-        ));
-    }
-    Ok((by, terms))
+    if is_conditional { Err(Problem::bad_request(why)) } else { Ok((by, terms)) }
 }
 
 /// The objects that a request changes. The form of the answer depends on them.

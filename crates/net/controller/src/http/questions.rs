@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use weft_core::api_names::{COUNTERS, FLOWS, LOGICAL_FLOWS, TUNNELS};
 use weft_core::listings::Description;
 
-use super::answer::{self, Form, ZSTD, answer, begun, message, messages, streamed};
+use super::answer::{self, Form, ZSTD, answer, begun, message, messages, one, streamed};
 use super::objects::{Here, call, exists, whole};
 use super::paths::{LISTINGS, Listed, OF_NETWORK};
 use super::query::{Path, Query};
@@ -38,8 +38,7 @@ pub(super) async fn status(
     let request = pb::StatusRequest { nodes: query.all("node"), tenant: query.one("tenant")? };
     query.finish()?;
     let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
-    let (status, held) = message(api.status(call(caller, request)).await?);
-    Ok(held.until_encoded(answer::value(form, &to_json(&status))?))
+    one(form, api.status(call(caller, request)).await?)
 }
 
 /// `GET /v1/KINDS/ID/LISTING`: what the rules or the switches say of an object.
@@ -137,8 +136,7 @@ pub(super) async fn listings(
 ) -> Result<Response, Problem> {
     Query::of(query.as_deref()).finish()?;
     let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
-    let (listings, held) = message(api.list_listings(call(caller, pb::ListListingsRequest {})).await?);
-    Ok(held.until_encoded(answer::value(form, &to_json(&listings))?))
+    one(form, api.list_listings(call(caller, pb::ListListingsRequest {})).await?)
 }
 
 /// `GET /v1/snapshot`: a file with all that is recorded.
@@ -160,8 +158,7 @@ pub(super) async fn rules(
 ) -> Result<Response, Problem> {
     Query::of(query.as_deref()).finish()?;
     let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
-    let (versions, held) = message(api.rules_history(call(caller, pb::RulesHistoryRequest {})).await?);
-    Ok(held.until_encoded(answer::value(form, &to_json(&versions))?))
+    one(form, api.rules_history(call(caller, pb::RulesHistoryRequest {})).await?)
 }
 
 /// `GET /v1/history`: who changed what.
@@ -197,8 +194,7 @@ async fn past(
     query.finish()?;
     let form = Form::asked(headers, &[Form::Json, Form::Yaml])?;
     let request = pb::HistoryRequest { object, before, limit };
-    let (history, held) = message(api.history(call(caller, request)).await?);
-    Ok(held.until_encoded(answer::value(form, &to_json(&history))?))
+    one(form, api.history(call(caller, request)).await?)
 }
 
 /// `GET /v1/transactions`: the receipts from now on, or from a transaction on, each in a line.
