@@ -29,7 +29,7 @@ use crate::answered::{Answered, Repeated, RequestKey};
 use crate::beside::{Beside, Kept};
 use crate::derived::{Derived, DesiredStates, RulesOutput, decode_output, run};
 use crate::harm::CutOff;
-use crate::input_rows::{managed_rows, objects_rows};
+use crate::input_rows::{all_rows, managed_rows};
 pub(crate) use crate::object_status::{ChangedStates, ObjectStatus};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
@@ -231,9 +231,7 @@ impl Core {
     ) -> Result<(Core, Option<Record>, Option<u64>), RestoreError> {
         let Restored { objects, reports, rows, memories, announcing, answered, mut versions, last_txn } =
             history.finish(&rules)?;
-        let mut all = objects_rows(&objects, &rules);
-        all.add(reports.rows());
-        let all = rules.transaction(all);
+        let all = rules.transaction(all_rows(&objects, &reports, &rules));
 
         let mut derived = Derived::default();
         let (RulesOutput { changes, .. }, from) =

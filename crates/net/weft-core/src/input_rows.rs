@@ -1,4 +1,4 @@
-//! The rows of the rules' input tables that follow from objects.
+//! The rows of the rules' input tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,10 +6,17 @@ use std::sync::Arc;
 use nlog_data::{Row, Value};
 use objects::{ChangeSet, ObjectStore, Outcome, Rows};
 
+use crate::reports::Reports;
 use crate::rules::Rules;
 
-/// The rows of all objects.
-pub(crate) fn objects_rows(objects: &ObjectStore, rules: &Rules) -> Rows {
+/// The rows of all objects and reports.
+pub(crate) fn all_rows(objects: &ObjectStore, reports: &Reports, rules: &Rules) -> Rows {
+    let mut rows = objects_rows(objects, rules);
+    rows.add(reports.rows());
+    rows
+}
+
+fn objects_rows(objects: &ObjectStore, rules: &Rules) -> Rows {
     let mut insert: BTreeMap<Arc<str>, Vec<Row>> = BTreeMap::new();
     for (_, object) in objects.iter() {
         for (table, row) in object.rows() {

@@ -474,7 +474,7 @@ impl Machine {
         let core = &self.core;
         self.fleet.commit(txn, &addresses, |node| core.given(node));
         if has_other_rules {
-            // All there is may be another, and is told by other tables.
+            // Other tables say the state of every object and switch now, so all of it is published anew.
             self.unpublished = Unpublished::all(core, &self.fleet, now.wall);
         }
     }

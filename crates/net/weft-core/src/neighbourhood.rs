@@ -13,7 +13,7 @@ use std::sync::Arc;
 use nlog_data::{CommitError, Evaluator, Row, TableId, Value};
 use objects::{Object, ObjectKey, ObjectStore, Rows};
 
-use crate::input_rows::{MANAGED, managed, objects_rows};
+use crate::input_rows::{MANAGED, all_rows, managed};
 use crate::reports::Reports;
 use crate::rules::Rules;
 
@@ -96,8 +96,7 @@ impl Search<'_> {
     }
 
     fn whole(self) -> Result<Neighbourhood, CommitError> {
-        let mut rows = objects_rows(self.objects, self.rules);
-        rows.add(self.reports.rows());
+        let rows = all_rows(self.objects, self.reports, self.rules);
         let mut filled = Vec::new();
         for table in self.filled() {
             filled.extend(self.evaluator.contents(table)?.into_iter().map(|row| (table, row)));

@@ -91,7 +91,7 @@ impl State {
     ) -> Result<(Delta, Attributed), Refusal> {
         let relation = &self.relations[at];
         if let Some(derived) = relation.derived(View::Before) {
-            // Several rules can derive a row. One is chosen as for rows that are new.
+            // If several rules derive a row, the engine attributes it to the same rule as when the row was new.
             let mut empty = Relation::new(&self.plan, relation.id, true, false);
             let settled = empty.settle(derived, &self.symbols, &self.numbers, &mut Vec::new());
             settled.map_err(|_| Refusal::TooMany(relation.id))?;

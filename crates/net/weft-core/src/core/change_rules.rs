@@ -20,12 +20,11 @@ use super::{
 };
 use crate::announcements::Announcements;
 use crate::derived::{Derived, RulesOutput, run};
-use crate::input_rows::objects_rows;
+use crate::input_rows::all_rows;
 use crate::object_status::ChangedStates;
 use crate::peer::Origin;
 use crate::provenance::Provenance;
 use crate::record::{AnnouncementChanges, ObjectText, RulesChange};
-use crate::reports::Reports;
 use crate::restore::{Kept, KeptObjects, RestoreError, refusal_of_state, store};
 use crate::rules::Rules;
 use crate::rules_versions::RulesVersions;
@@ -227,12 +226,6 @@ fn refused(why: impl Into<String>) -> CoreError {
 fn refuse_rows(error: &TransactionError) -> CoreError {
     let remedy = "correct them, or change first what they refuse";
     refused(format!("the new rules refuse what is there: {}", refusal_of_state(error, remedy)))
-}
-
-fn all_rows(objects: &ObjectStore, reports: &Reports, rules: &Rules) -> Rows {
-    let mut all = objects_rows(objects, rules);
-    all.add(reports.rows());
-    all
 }
 
 /// The rows that only the first has.

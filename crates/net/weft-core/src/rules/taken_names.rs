@@ -1,5 +1,4 @@
-//! No declaration of the rules takes a name that the API has for itself, or that of a kind: nobody could ask for it, or for what had
-//! the name first.
+//! Declarations of the rules cannot reuse names of the API or of object kinds. Otherwise one of the two could not be asked for.
 
 use nlog::Program;
 use objects::Kinds;
