@@ -1,5 +1,6 @@
 //! What a controller has recorded: a snapshot, a journal, or a state folder with the journal and its segments.
 
+use std::cell::OnceCell;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -43,6 +44,8 @@ pub(crate) struct Recorded {
     /// The first record.
     first: Head,
     rules: Option<RulesText>,
+    /// The changes of rules in it, each with its transaction, once somebody has looked for them.
+    changes: OnceCell<Vec<(u64, RulesChange)>>,
 }
 
 /// Who made a transaction, and when.
@@ -114,7 +117,8 @@ impl Recorded {
                 file.display()
             ))
         })?;
-        Ok(Recorded { file, first: first.head, rules: first.base.and_then(|base| base.rules) })
+        let rules = first.base.and_then(|base| base.rules);
+        Ok(Recorded { file, first: first.head, rules, changes: OnceCell::new() })
     }
 
     fn begins_after(&self, at: Moment) -> bool {
@@ -151,10 +155,10 @@ impl Recorded {
     fn text(&self, at: &Head) -> Result<Option<RulesText>, Failure> {
         let mut text = self.rules.clone();
         for (txn, change) in self.changes_of_rules()? {
-            if txn > at.txn {
-                return Ok(text.or(change.before));
+            if *txn > at.txn {
+                return Ok(text.or_else(|| change.before.clone()));
             }
-            text = Some(change.text);
+            text = Some(change.text.clone());
         }
         Ok(text)
     }
@@ -170,9 +174,12 @@ impl Recorded {
     }
 
     /// The changes of rules, each with its transaction.
-    fn changes_of_rules(&self) -> Result<Vec<(u64, RulesChange)>, Failure> {
+    fn changes_of_rules(&self) -> Result<&[(u64, RulesChange)], Failure> {
         /// How the member of a record begins. A text within a record would have its quotes escaped.
         const MEMBER: &str = ",\"program\":{\"text\":";
+        if let Some(known) = self.changes.get() {
+            return Ok(known);
+        }
         let failed = |error| Failure::outside(format!("cannot read {}", self.file.display()), error);
         let mut lines = journal::open(&self.file).map_err(failed)?;
         let (mut line, mut found) = (Vec::new(), Vec::new());
@@ -183,7 +190,7 @@ impl Recorded {
             }
             line.clear();
         }
-        Ok(found)
+        Ok(self.changes.get_or_init(|| found))
     }
 
     /// The records.

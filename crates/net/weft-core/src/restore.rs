@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use nlog::Program;
 use nlog_data::json::to_json;
 use nlog_data::quotation::{cut, grouped, names};
 use nlog_data::{ForbiddenRows, Memories, Row, TableDelta, TableId, TransactionError};
@@ -83,7 +84,9 @@ pub struct History {
     announcing: BTreeSet<String>,
     answered: Answered,
     versions: RulesVersions,
-    /// The last version of the rules, if it can be run.
+    /// The rules that it was given: their version and program.
+    given: (Option<String>, Arc<Program>),
+    /// The last version of the rules, if it is another one than that and can be run.
     loaded: Option<Result<Arc<Rules>, String>>,
     last_txn: u64,
 }
@@ -118,6 +121,7 @@ impl History {
             announcing: BTreeSet::new(),
             answered: Answered::default(),
             versions: RulesVersions::default(),
+            given: (rules.version(), rules.program().clone()),
             loaded: None,
             last_txn: 0,
         }
@@ -168,6 +172,11 @@ impl History {
             return;
         }
         let Some(last) = self.versions.last() else { return };
+        let (version, program) = &self.given;
+        if version.as_ref() == Some(&last.text.fingerprint()) {
+            (self.hooks, self.loaded) = (Recorded::new(program), None);
+            return;
+        }
         let rules = Rules::of_text(&last.text).map(Arc::new).map_err(|error| error.to_string());
         if let Ok(rules) = &rules {
             self.hooks = Recorded::new(rules.program());
