@@ -40,7 +40,7 @@ use crate::record::{NewRecord, ObjectChanges};
 use crate::rules::Rules;
 use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Unpublished};
-use crate::switch_delta::{State, SwitchDelta};
+use crate::switch_delta::{RulesOfNew, State, SwitchDelta};
 use crate::terms::Terms;
 use crate::text::shown;
 use crate::underlay::Measured;
@@ -403,13 +403,14 @@ impl Machine {
             summary.delta = Some(Box::default());
             return Ok(summary);
         };
-        let of_rules = self.delta_of_rules(&applied);
-        let (changes, after) = (std::mem::take(&mut applied.changes), self.core.provenance());
-        self.take_back(Some(applied))?;
-        if of_rules.is_some() {
-            summary.delta = of_rules;
+        if let Some(delta) = self.delta_of_rules(&applied) {
+            self.take_back(Some(applied))?;
+            summary.delta = Some(delta);
             return Ok(summary);
         }
+        let changes = std::mem::take(&mut applied.changes);
+        let after = RulesOfNew::of(&changes, &self.core.provenance());
+        self.take_back(Some(applied))?;
         let before = State { desired: &|node| self.core.desired(node), provenance: &self.core.provenance() };
         summary.delta = Some(Box::new(SwitchDelta::of(&changes, &before, &after)));
         Ok(summary)
@@ -419,7 +420,8 @@ impl Machine {
     fn delta_of_rules(&self, applied: &AppliedTransaction) -> Option<Box<SwitchDelta>> {
         let (desired, provenance) = applied.before_other_rules()?;
         let before = State { desired: &desired, provenance };
-        Some(Box::new(SwitchDelta::of(&applied.changes, &before, &self.core.provenance())))
+        let after = RulesOfNew::of(&applied.changes, &self.core.provenance());
+        Some(Box::new(SwitchDelta::of(&applied.changes, &before, &after)))
     }
 
     /// Undoes the transaction that was computed last and does not wait for the journal yet.
@@ -529,9 +531,9 @@ impl Machine {
     }
 
     /// Updates the status that everybody reads, before anybody learns of its causes by other ways. Whoever follows objects
-    /// ([`Published::versions_after`]) finds what has changed; to wake them is up to the caller.
-    pub fn publish(&mut self) {
-        self.published.update(&mut self.unpublished, &self.core, &self.fleet);
+    /// ([`Published::versions_after`]) finds what has changed; to wake them is up to the caller. Returns the kinds of objects that differ.
+    pub fn publish(&mut self) -> BTreeSet<Arc<str>> {
+        let kinds = self.published.update(&mut self.unpublished, &self.core, &self.fleet);
         if cfg!(debug_assertions) {
             let [published, computed] =
                 [self.published.read(&BTreeSet::new()), status::computed(&self.core, &self.fleet)]
@@ -539,6 +541,7 @@ impl Machine {
             assert!(published == computed, "the status is {computed:?}, but {published:?} is published");
             assert!(self.published.has_objects_of(&self.core), "other objects are published than there are");
         }
+        kinds
     }
 }
 

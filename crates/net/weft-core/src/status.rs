@@ -161,12 +161,23 @@ impl Published {
     }
 
     /// Publishes what has changed. Takes time in proportion to that. Only the engine thread does this, so nothing else is published between
-    /// its reading and its writing.
-    pub(crate) fn update(&self, unpublished: &mut Unpublished, core: &Core, fleet: &Fleet) {
-        let draft = Draft::of(&self.parts(), std::mem::take(unpublished), core, fleet);
+    /// its reading and its writing. Returns the kinds of objects that differ.
+    pub(crate) fn update(
+        &self,
+        unpublished: &mut Unpublished,
+        core: &Core,
+        fleet: &Fleet,
+    ) -> BTreeSet<Arc<str>> {
+        let (draft, kinds) = {
+            let parts = self.parts();
+            let draft = Draft::of(&parts, std::mem::take(unpublished), core, fleet);
+            let kinds = draft.kinds(&parts);
+            (draft, kinds)
+        };
         let dropped = draft.take_effect(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
         // No reader waits while memory is freed.
         drop(dropped);
+        kinds
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a transaction changes in switches, counted by host, table and rule, for those who try it out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use switch_model::{Changes, Desired, Flow, FlowKey};
@@ -66,6 +66,18 @@ pub(crate) struct State<'a> {
     pub(crate) provenance: &'a Provenance,
 }
 
+/// The logical rules behind the flows that changes make, where there are some.
+pub(crate) struct RulesOfNew(HashMap<FlowKey, u64>);
+
+impl RulesOfNew {
+    /// Those of these changes, to be kept when the state that they lead to is no more.
+    pub(crate) fn of(changes: &BTreeMap<String, Changes>, provenance: &Provenance) -> Self {
+        let new = changes.values().flat_map(|changes| changes.flows.each());
+        let new = new.filter(|(_, flow)| flow.is_some());
+        RulesOfNew(new.filter_map(|(key, _)| Some((key.clone(), provenance.logical_rule(key)?))).collect())
+    }
+}
+
 impl SwitchDelta {
     /// What leads from the switches of one network to those of another.
     pub fn between(before: &Core, after: &Core) -> Self {
@@ -77,11 +89,12 @@ impl SwitchDelta {
         });
         let provenance = before.provenance();
         let state = State { desired: &|node| before.desired(node), provenance: &provenance };
-        SwitchDelta::of(&changes.collect(), &state, &after.provenance())
+        let changes = changes.collect();
+        SwitchDelta::of(&changes, &state, &RulesOfNew::of(&changes, &after.provenance()))
     }
 
-    /// The delta of changes that lead from one state to another, whose provenance is this.
-    pub(crate) fn of(changes: &BTreeMap<String, Changes>, before: &State, after: &Provenance) -> Self {
+    /// The delta of changes that lead from a state to another one.
+    pub(crate) fn of(changes: &BTreeMap<String, Changes>, before: &State, after: &RulesOfNew) -> Self {
         let mut delta = SwitchDelta::default();
         for (node, changes) in changes.iter().filter(|(_, changes)| !changes.is_empty()) {
             delta.switches += 1;
@@ -100,7 +113,7 @@ impl SwitchDelta {
                             Some(_) => Counts { replaced: 1, ..Counts::default() },
                             None => Counts { added: 1, ..Counts::default() },
                         },
-                        after.logical_rule(key).unwrap_or_else(|| new.cookie()),
+                        after.0.get(key).copied().unwrap_or_else(|| new.cookie()),
                     ),
                 };
                 let part =

@@ -223,12 +223,11 @@ struct Watch {
 impl Watch {
     /// Sends what changes until the client has gone or falls behind, or the controller ends. The first message says where the watch begins.
     async fn send(mut self, sender: &PartSender<pb::WatchResponse>) -> Result<(), Status> {
-        let mut woken = self.engine.object_news().subscribe();
+        let news = self.engine.object_news().subscribe(self.kinds.clone());
         let mut bookmark_at = Instant::now();
         // The revision of which the client has a part.
         let mut amid: Option<u64> = None;
         loop {
-            woken.mark_unchanged();
             let following = self.engine.versions_after(&self.cursor, self.kinds.as_ref(), EVENTS_MAX);
             let following = following.map_err(stopping)?.map_err(no_revision)?;
             self.cursor = following.cursor;
@@ -256,7 +255,7 @@ impl Watch {
             }
             tokio::select! {
                 () = sender.closed() => return Ok(()),
-                changed = woken.changed() => if changed.is_err() { return Ok(()) },
+                () = news.changed() => {}
                 () = tokio::time::sleep_until(bookmark_at) => {}
             }
         }

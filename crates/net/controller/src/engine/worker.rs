@@ -352,11 +352,7 @@ impl Worker {
             let (version, packages) = (last.text.fingerprint(), last.text.packages.join(", "));
             info!(txn = last.txn, by = last.by, version, rules = packages, "other rules run");
         }
-        let before = self.requests.status.revision();
-        self.machine.publish();
-        if self.requests.status.revision() != before {
-            self.requests.object_news.tell();
-        }
+        self.requests.object_news.tell(self.machine.publish());
     }
 
     fn answer(&mut self, query: Query) {

@@ -82,6 +82,17 @@ impl Draft {
         }
     }
 
+    /// The kinds of the objects that differ. Where a controller starts, or goes on with other rules, all kinds do, those of before too.
+    pub(super) fn kinds(&self, parts: &Parts) -> BTreeSet<Arc<str>> {
+        match &self.begins {
+            None => self.objects.iter().map(|(key, _)| key.kind.clone()).collect(),
+            Some((_, kinds)) => {
+                let before = parts.history.kinds().map(|(kind, _)| kind);
+                kinds.iter().chain(before).cloned().collect()
+            }
+        }
+    }
+
     /// Makes it what readers see. Returns what the history drops for it.
     pub(super) fn take_effect(self, parts: &mut Parts) -> Vec<Arc<Version>> {
         let Draft { begins, last_txn, own, switches, strays, problems, objects, tallies, changes } = self;

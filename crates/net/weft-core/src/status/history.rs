@@ -153,6 +153,10 @@ pub(super) struct History {
     versions: VecDeque<Arc<Version>>,
     /// The number of the first of them, counted since the start.
     first: u64,
+    /// The revision with which it began.
+    begun: u64,
+    /// By kind, the revision of the last version that was dropped. A watcher of other kinds misses nothing by that.
+    dropped: BTreeMap<Arc<str>, u64>,
     /// The same versions by kind and id.
     by_object: BTreeMap<Arc<str>, ById<VecDeque<Arc<Version>>>>,
     /// About the bytes of all versions.
@@ -184,7 +188,7 @@ impl History {
     /// Begins with objects of these kinds, at this revision. Nothing is known of before.
     pub(super) fn begin(&mut self, kinds: impl Iterator<Item = Arc<str>>, revision: u64) {
         let bounds = self.bounds;
-        *self = History { bounds, newest: revision, since: revision, ..History::default() };
+        *self = History { bounds, newest: revision, since: revision, begun: revision, ..History::default() };
         self.now = kinds.map(|kind| (kind, BTreeMap::new())).collect();
     }
 
@@ -260,6 +264,7 @@ impl History {
                 self.first += 1;
                 self.bytes -= version.bytes;
                 let ObjectKey { kind, id } = &version.key;
+                self.dropped.insert(kind.clone(), self.since);
                 if let Some(of_kind) = self.by_object.get_mut(kind)
                     && let Some(of_object) = of_kind.get_mut(id)
                 {
@@ -326,11 +331,17 @@ impl History {
         most: usize,
     ) -> Result<Following, RevisionError> {
         let &Cursor { mut next, mut revision } = cursor;
-        let Some(known) = next.checked_sub(self.first) else {
-            let (oldest, newest) = (self.since, self.newest);
-            return Err(RevisionError::TooOld { asked: revision, oldest, newest });
-        };
-        let known = usize::try_from(known).unwrap_or(usize::MAX).min(self.versions.len());
+        if revision < self.since {
+            let is_missed = |(kind, last): (&Arc<str>, &u64)| {
+                revision < *last && kinds.is_none_or(|kinds| kinds.contains(kind))
+            };
+            if revision < self.begun || self.dropped.iter().any(is_missed) {
+                let (oldest, newest) = (self.since, self.newest);
+                return Err(RevisionError::TooOld { asked: revision, oldest, newest });
+            }
+            (next, revision) = (self.first, self.since);
+        }
+        let known = usize::try_from(next - self.first).unwrap_or(usize::MAX).min(self.versions.len());
         let mut versions = Vec::new();
         for version in self.versions.range(known..).take(LOOKED_AT) {
             if versions.len() >= most.max(1) {

@@ -83,6 +83,8 @@ struct World {
     lists: BTreeMap<u64, List>,
     /// The number of versions of each revision, and their bytes.
     sizes: BTreeMap<u64, (usize, usize)>,
+    /// The kinds of the versions of each revision.
+    kinds_of: BTreeMap<u64, Vec<Arc<str>>>,
     versions: usize,
 }
 
@@ -96,8 +98,8 @@ impl World {
             Bounds { versions: usize::MAX, bytes: most * 500 }
         };
         let (kinds, history) = (Kinds::new(), History::bounded(bounds));
-        let (lists, sizes) = Default::default();
-        let mut world = World { kinds, random, history, bounds, lists, sizes, versions: 0 };
+        let (lists, sizes, kinds_of) = Default::default();
+        let mut world = World { kinds, random, history, bounds, lists, sizes, kinds_of, versions: 0 };
         world.history.begin(KINDS.into_iter().map(Into::into), 1 + seed);
         let changes = world.changes(IDS);
         world.history.fill(changes.into_iter().filter_map(|(key, seen)| Some((key, seen?))));
@@ -140,8 +142,11 @@ impl World {
             let following = self.history.follow(&known, None, usize::MAX);
             let versions = following.map_or_else(|_| dropped, |following| following.versions);
             let newest_only = versions.iter().filter(|version| version.revision == newest);
-            let bytes = newest_only.map(|version| version.bytes()).sum();
-            self.sizes.insert(newest, (count, bytes));
+            let (bytes, kinds) = newest_only
+                .map(|version| (version.bytes(), version.key.kind.clone()))
+                .unzip::<_, _, Vec<_>, _>();
+            self.sizes.insert(newest, (count, bytes.iter().sum()));
+            self.kinds_of.insert(newest, kinds);
         }
         self.remember();
     }
@@ -150,6 +155,25 @@ impl World {
         let objects = self.history.kinds().flat_map(|(_, objects)| objects.values());
         let list = objects.map(|seen| (seen.object().key(), serial(seen))).collect();
         self.lists.insert(self.history.newest(), list);
+    }
+
+    /// All is published anew, as after a change of rules.
+    fn begin_anew(&mut self) {
+        let revision = self.history.newest() + 1 + self.random.below(5);
+        self.history.begin(KINDS.into_iter().map(Into::into), revision);
+        self.sizes.clear();
+        self.lists.clear();
+        self.kinds_of.clear();
+        self.remember();
+    }
+
+    /// Whether a watcher that knows all until a revision has missed a version.
+    fn has_missed(&self, known: u64, kind: Option<&str>) -> bool {
+        let begun = self.lists.first_key_value().map_or(0, |(revision, _)| *revision);
+        let dropped =
+            self.kinds_of.range(known + 1..).take_while(|(revision, _)| **revision <= self.oldest());
+        let is_of_kind = |of: &Arc<str>| kind.is_none_or(|kind| **of == *kind);
+        known < begun || dropped.flat_map(|(_, kinds)| kinds).any(is_of_kind)
     }
 
     /// The revision after which all changes are within the bounds.
@@ -217,7 +241,13 @@ impl Watcher {
         let kinds = self.kind.map(|kind| BTreeSet::from([Arc::from(kind)]));
         let most = world.random.below(6) as usize;
         let result = world.history.follow(&self.cursor, kinds.as_ref(), most);
-        let Some(following) = world.check(self.cursor.revision(), result) else { return false };
+        let known = self.cursor.revision();
+        let following = if known >= world.oldest() || world.has_missed(known, self.kind) {
+            world.check(known, result)
+        } else {
+            Some(result.expect("versions of other kinds are no loss"))
+        };
+        let Some(following) = following else { return false };
         assert!(following.versions.len() <= most.max(1));
         for version in &following.versions {
             let before = match &version.after {
@@ -286,6 +316,7 @@ fn lists_pages_and_versions_fit_together_at_every_revision() {
         let (mut watchers, mut pagers) = (Vec::new(), Vec::new());
         for _ in 0..80 {
             match world.random.below(4) {
+                0 if world.random.chance(5) => world.begin_anew(),
                 0 => world.publish(),
                 1 => watchers.extend(Watcher::begin(&mut world)),
                 2 => pagers.push(Pager::begin(&mut world)),
