@@ -213,15 +213,24 @@ impl Daemon {
                 Err(error) => drop(ready.send(Err(error))),
             }
         };
-        let spawned = thread::Builder::new().name("engine".to_owned()).spawn(in_thread);
-        spawned.map_err(|error| DaemonError::Thread(format!("cannot start the engine's thread: {error}")))?;
-        started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
+        // Connections are served already, so that clients know that somebody is there. Their requests wait until the state is restored.
+        let (restored, is_restored) = tokio::sync::watch::channel(false);
+        let app = crate::http::app(api, is_restored).map_err(DaemonError::Thread)?;
+        let (stop_server, stopped) = oneshot::channel();
+        let server = tokio::spawn(serve(listener, app, probe, stopped));
+        let failed = |why: String| Err(DaemonError::Thread(why));
+        let begun = match thread::Builder::new().name("engine".to_owned()).spawn(in_thread) {
+            Ok(_) => started.await.unwrap_or_else(|_| failed("the engine's thread has panicked".to_owned())),
+            Err(error) => failed(format!("cannot start the engine's thread: {error}")),
+        };
+        if begun.is_err() {
+            server.abort();
+        }
+        begun?;
+        restored.send_replace(true);
 
         let watch = tokio::spawn(watch);
         let forward = tokio::spawn(engine.object_news().clone().forward());
-        let app = crate::http::app(api).map_err(DaemonError::Thread)?;
-        let (stop_server, stopped) = oneshot::channel();
-        let server = tokio::spawn(serve(listener, app, probe, stopped));
         let packages = engine.rules().get().packages().join(", ");
         info!(%listen, state = %state.display(), rules = packages, "controller started");
         Ok(Daemon {

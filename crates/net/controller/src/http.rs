@@ -19,10 +19,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use tokio::sync::watch;
 use tonic::Status;
 use tonic::service::Routes;
 use weft_client::pb::controller_server::ControllerServer;
@@ -38,11 +39,11 @@ mod paths;
 mod query;
 mod questions;
 
-/// HTTP and gRPC.
+/// HTTP and gRPC. Requests wait until `restored` is true.
 ///
 /// # Errors
 /// The description that is built in cannot be read.
-pub(crate) fn app(api: Api) -> Result<Router, String> {
+pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, String> {
     let api = Arc::new(api);
     let grpc = grpc(api.clone())?.into_axum_router().reset_fallback();
     let http = paths::router();
@@ -50,7 +51,19 @@ pub(crate) fn app(api: Api) -> Result<Router, String> {
         Problem::method_not_allowed(request.method(), request.uri().path()).into_response()
     });
     let http = http.layer(axum::middleware::from_fn(from_no_other_site));
-    Ok(http.merge(grpc).fallback(fallback).layer(axum::Extension(api)))
+    let all = http.merge(grpc).fallback(fallback).layer(axum::Extension(api));
+    Ok(all.layer(axum::middleware::from_fn_with_state(restored, once_restored)))
+}
+
+/// Lets a request wait for the controller that starts. What it says before it knows its state would be wrong.
+async fn once_restored(
+    State(mut restored): State<watch::Receiver<bool>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    // The sender is gone if the start has failed or the controller ends; then the operations say so.
+    let _ = restored.wait_for(|is_restored| *is_restored).await;
+    next.run(request).await
 }
 
 /// The services of gRPC.
@@ -67,7 +80,7 @@ fn grpc(api: Arc<Api>) -> Result<Routes, String> {
     // Clients of the first version of reflection are still in use, such as those of Python.
     let (v1, v1alpha) =
         (reflection().build_v1().map_err(unreadable)?, reflection().build_v1alpha().map_err(unreadable)?);
-    // Whoever gets an answer gets it from a controller that serves: it listens once its state is restored.
+    // Whoever gets an answer gets it from a controller that serves: requests wait until its state is restored.
     let (reporter, health) = tonic_health::server::health_reporter();
     drop(reporter);
     Ok(Routes::new(controller).add_service(health).add_service(v1).add_service(v1alpha))

@@ -29,6 +29,7 @@ mod routes;
 mod scrub;
 mod shutdown;
 mod stale_writes;
+mod starting;
 mod support;
 mod trace;
 mod underlay;

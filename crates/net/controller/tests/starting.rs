@@ -1,0 +1,60 @@
+//! A controller that starts: it serves connections, and requests wait for its state.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
+
+use controller::Parts;
+use nlog_data::Evaluator;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use weft_client::Client;
+use weft_core::Rules;
+
+use crate::support::drivers::Switches;
+use crate::support::running::{apply, parts, start, start_with, within};
+use crate::support::{RULES, reference, rules};
+
+/// What a client of HTTP/2 says first: the preface and empty settings (RFC 9113, 3.4 and 6.5).
+const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// The type of a frame of settings.
+const SETTINGS: u8 = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_wait_for_a_controller_that_starts_and_their_connections_are_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = start(folder.path()).await;
+    apply(&mut first.client().await, "{kind: switch, id: blue}").await.unwrap();
+    first.stop().await;
+
+    // Its state takes as long to restore as the test wants.
+    let (release, released) = mpsc::channel::<()>();
+    let (switches, released) = (Switches::default(), Mutex::new(released));
+    let slow = move |rules: &Rules| {
+        let _ = released.lock().unwrap().recv();
+        Ok(reference(rules) as Box<dyn Evaluator>)
+    };
+    let parts = Parts { evaluator: Arc::new(slow), ..parts(folder.path(), rules(RULES), &switches) };
+    let starting = tokio::spawn(start_with(parts, switches));
+
+    let socket = folder.path().join("weft.sock");
+    let mut stream = within(async {
+        loop {
+            match UnixStream::connect(&socket).await {
+                Ok(stream) => return stream,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await;
+    stream.write_all(HELLO).await.unwrap();
+    let mut frame = [0; 9];
+    within(stream.read_exact(&mut frame)).await.unwrap();
+    assert_eq!(frame[3], SETTINGS, "somebody is there");
+
+    let mut client = Client::connect(&format!("unix:{}", socket.display())).await.unwrap();
+    let mut asked = Box::pin(client.get_with_states("switch", Some("blue")));
+    assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    release.send(()).unwrap();
+    assert_eq!(within(asked).await.unwrap().len(), 1, "the answer knows the state");
+    within(starting).await.unwrap().stop().await;
+}
