@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use weft_client::pb;
 use weft_core::answered::RequestKey;
+use weft_core::core::MakeEvaluator;
 use weft_core::peer::Origin;
 use weft_core::rules::Rules;
 use weft_core::text::{document_names, requester};
@@ -59,6 +60,8 @@ pub(crate) struct Api {
     /// The description of the API over HTTP, once somebody has asked for it, and the rules on which alone it depends.
     description: Mutex<Option<(Arc<Rules>, Bytes)>>,
     journal: Arc<Path>,
+    /// Makes engines of other rules.
+    make: MakeEvaluator,
     parsers: Arc<Semaphore>,
     aside: Aside,
     /// Receipts on disk, and places where these and changes of single objects are read: such work is short, and waits for no explanation.
@@ -72,12 +75,13 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(engine: Engine, journal: PathBuf) -> Self {
+    pub(crate) fn new(engine: Engine, journal: PathBuf, make: MakeEvaluator) -> Self {
         let receipts = Reader::new(folder_of(&journal));
         Api {
             engine,
             description: Mutex::default(),
             journal: journal.into(),
+            make,
             parsers: Arc::new(Semaphore::new(PARSERS)),
             aside: Aside::default(),
             receipts,

@@ -13,7 +13,7 @@ use objects::{Batch, Cancel, ObjectKey};
 use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
 use weft_client::STOPPING;
-use weft_core::core::Refusal;
+use weft_core::core::{Refusal, StateForRules};
 use weft_core::listings::{Asked, Counts, NoListing, ToRead};
 use weft_core::logical_flows::LogicalFlows;
 use weft_core::machine::{Change, Failed};
@@ -124,6 +124,9 @@ pub(crate) enum Query {
     RulesVersions {
         answer: Answer<RulesVersions>,
     },
+    StateForRules {
+        answer: Answer<StateForRules>,
+    },
     Watch {
         wanted: Wanted,
         answer: Answer<Result<Watch, WatchError>>,
@@ -143,6 +146,7 @@ impl Query {
             Query::Snapshot { answer, .. } => answer.is_closed(),
             Query::Tunnels { answer, .. } => answer.is_closed(),
             Query::RulesVersions { answer } => answer.is_closed(),
+            Query::StateForRules { answer } => answer.is_closed(),
             Query::Watch { answer, .. } => answer.is_closed(),
         };
         !is_closed
@@ -284,6 +288,11 @@ impl Engine {
     /// The last versions of the rules.
     pub(crate) async fn rules_versions(&self) -> Result<RulesVersions, Stopping> {
         self.ask(|answer| Query::RulesVersions { answer }).await
+    }
+
+    /// The present state, to derive the rows of other rules of it.
+    pub(crate) async fn state_for_rules(&self) -> Result<StateForRules, Stopping> {
+        self.ask(|answer| Query::StateForRules { answer }).await
     }
 
     /// What wakes whoever waits for changes of objects.

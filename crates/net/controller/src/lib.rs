@@ -49,6 +49,7 @@ mod journal_view;
 mod listener;
 mod log;
 mod object_news;
+mod prepared_rules;
 mod problem;
 #[cfg(test)]
 mod random_networks;

@@ -11,7 +11,7 @@ use nlog_data::{Row, TableId};
 use objects::{Batch, Cancel, ObjectStore};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
-use weft_core::core::{Core, CoreError, History};
+use weft_core::core::{Core, CoreError, History, PreparedRows};
 use weft_core::record::Record;
 use weft_core::rules::Rules;
 
@@ -137,8 +137,8 @@ impl Recorder {
     }
 
     /// Goes on with other rules, unless they are refused. Returns whether it does.
-    pub(crate) fn load(&mut self, rules: &Arc<Rules>) -> bool {
-        match self.core.change_rules(rules, "test", SystemTime::UNIX_EPOCH) {
+    pub(crate) fn load(&mut self, rules: &Arc<Rules>, prepared: Option<PreparedRows>) -> bool {
+        match self.core.change_rules(rules, prepared, "test", SystemTime::UNIX_EPOCH) {
             Ok(accepted) => {
                 self.records.extend(accepted.transaction.map(|done| done.journalled()));
                 self.core.journalled();

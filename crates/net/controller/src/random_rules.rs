@@ -1,11 +1,13 @@
 //! Random edits of rules, loaded at random moments: a controller that takes them is what a restart with them is.
 
 use std::collections::BTreeSet;
+use std::io::Cursor;
 use std::sync::Arc;
 
 use conformance::{NumberedWorld, Step};
+use nlog_data::Cancel;
 use test_random::Random;
-use weft_core::core::Core;
+use weft_core::core::{Core, MakeEvaluator, PreparedRows};
 use weft_core::record::RulesText;
 use weft_core::rules::Rules;
 
@@ -51,6 +53,15 @@ fn renamed(rule: &str) -> String {
     text
 }
 
+/// The rows that rules make of the present state, unless it refuses them.
+fn prepared_rows(core: &Core, rules: &Arc<Rules>) -> Option<PreparedRows> {
+    let make: MakeEvaluator = Arc::new(|rules| crate::evaluator(rules, 1));
+    let mut rows = Vec::new();
+    let written = core.state_for_rules().derive(rules, &make, Cancel::default(), &mut rows).ok()?;
+    let bytes = rows.len() as u64;
+    Some(written.with(Box::new(Cursor::new(rows)), bytes))
+}
+
 fn assert_same(these: &Core, those: &Core, seed: u64) {
     let objects = |core: &Core| -> Vec<String> {
         core.objects().iter().map(|(_, object)| serde_json::to_string(object).unwrap()).collect()
@@ -78,7 +89,7 @@ fn assert_same(these: &Core, those: &Core, seed: u64) {
 #[test]
 fn rules_that_are_loaded_make_what_a_restart_with_them_makes() {
     let rules = Arc::new(Rules::built_in().unwrap());
-    let mut loads = 0;
+    let (mut loads, mut prepared_loads) = (0, 0);
     let seeds = test_random::seeds!("rules_that_are_loaded_make_what_a_restart_with_them_makes", 2);
     for seed in seeds {
         let (history, mut random) = (history_of(seed), Random::new(seed));
@@ -86,14 +97,22 @@ fn rules_that_are_loaded_make_what_a_restart_with_them_makes() {
         let mut recorder = Recorder::new(&rules);
         let mut has_other_rules = false;
         for steps in history.steps.chunks(STEPS).take(CHANGES) {
+            let edited = if random.chance(50) { edited(&mut random, recorder.core.rules()) } else { None };
+            // Objects and reports change between the moment of the rows and the load.
+            let prepared = edited.as_ref().filter(|_| random.chance(70));
+            let prepared = prepared.and_then(|edited| prepared_rows(&recorder.core, edited));
             for change in steps.iter().flat_map(Step::changes) {
                 world.apply(change);
             }
             recorder.follow(&world);
-            let edited = if random.chance(50) { edited(&mut random, recorder.core.rules()) } else { None };
             let before = recorder.records.len();
-            if edited.is_some_and(|edited| recorder.load(&edited)) {
+            let fits = |edited: &Arc<Rules>| {
+                prepared.as_ref().is_some_and(|prepared| prepared.fit(edited, &recorder.core))
+            };
+            let fits = edited.as_ref().is_some_and(fits);
+            if edited.is_some_and(|edited| recorder.load(&edited, prepared)) {
                 loads += 1;
+                prepared_loads += usize::from(fits);
                 has_other_rules = true;
             } else if !has_other_rules || random.chance(50) {
                 assert_eq!(recorder.records.len(), before);
@@ -104,5 +123,8 @@ fn rules_that_are_loaded_make_what_a_restart_with_them_makes() {
             assert_same(&restarted.core, &recorder.core, seed);
         }
     }
-    assert!(loads > 0, "no edit was accepted");
+    assert!(
+        loads > prepared_loads && prepared_loads > 0,
+        "{loads} loads, {prepared_loads} of them of prepared rows"
+    );
 }

@@ -1,9 +1,11 @@
 //! Rules that change while a controller runs.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 
+use controller::Parts;
 use objects::ObjectKey;
 use weft_client::{Changes, Client, ClientError, pb};
 use weft_core::Rules;
@@ -12,7 +14,7 @@ use weft_core::record::Record;
 
 use crate::core::state;
 use crate::support::drivers::Switches;
-use crate::support::running::{Running, apply as apply_by, parts, start_with};
+use crate::support::running::{Running, apply as apply_by, parts, start_with, within};
 use crate::support::*;
 
 /// The flow that a rule makes for each port of a switch.
@@ -30,7 +32,7 @@ fn core_of(rules: &Arc<Rules>, records: &[Record]) -> (Core, Option<Record>) {
 }
 
 fn load(core: &mut Core, rules: &Arc<Rules>) -> Result<Option<AppliedTransaction>, CoreError> {
-    core.change_rules(rules, "test", now()).map(|Accepted { transaction, .. }| transaction)
+    core.change_rules(rules, None, "test", now()).map(|Accepted { transaction, .. }| transaction)
 }
 
 /// All that is known of a network besides the number of the last transaction.
@@ -248,6 +250,51 @@ async fn a_running_controller_takes_other_rules_and_goes_back() {
     assert!(missing.contains("no version of transaction 3 is kept"), "{missing}");
     assert_eq!(client.change(to(Some(2))).await.unwrap().txn, Some(9));
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_go_on_while_other_rules_derive_their_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rules, other) = (rules_of_text(RULES), rules_of_text(&others()));
+    // The first engine of the other rules takes as long as the test wants.
+    let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+    let (slow, first) = (other.version(), Mutex::new(Some((begin, released))));
+    let evaluator = move |rules: &Rules| {
+        if rules.version() == slow
+            && let Some((begin, released)) = first.lock().unwrap().take()
+        {
+            begin.send(()).unwrap();
+            let _ = released.recv();
+        }
+        controller::evaluator(rules, 1)
+    };
+    let switches = Switches::default();
+    let parts = Parts { evaluator: Arc::new(evaluator), ..parts(folder.path(), rules.clone(), &switches) };
+    let running = start_with(parts, switches).await;
+    let mut client = running.client().await;
+    apply_by(&mut client, NETWORK).await.unwrap();
+
+    let mut loader = running.client().await;
+    let load = tokio::spawn(async move { loader.change(request(&others(), pb::Terms::default())).await });
+    within(tokio::task::spawn_blocking(move || begun.recv())).await.unwrap().unwrap();
+    let meanwhile =
+        within(apply_by(&mut client, "{kind: switch_port, id: red-9, switch: red}")).await.unwrap();
+    assert_eq!(meanwhile.txn, Some(2));
+    release.send(()).unwrap();
+    assert_eq!(within(load).await.unwrap().unwrap().txn, Some(3));
+
+    let flows =
+        |running: &Running| running.switches.look("hv1", |switch| shown(switch.desired.as_ref().unwrap()));
+    let loaded = flows(&running);
+    assert_eq!(fs::read_dir(folder.path().join("state")).unwrap().flatten().filter(is_of_rules).count(), 0);
+    running.stop().await;
+    let running = start(folder.path(), &rules).await;
+    assert_eq!(flows(&running), loaded, "the restart derives the same");
+    running.stop().await;
+}
+
+fn is_of_rules(entry: &fs::DirEntry) -> bool {
+    entry.file_name().to_string_lossy().starts_with("rules")
 }
 
 #[tokio::test(flavor = "multi_thread")]

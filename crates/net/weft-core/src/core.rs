@@ -9,6 +9,7 @@
 mod amend;
 mod change_rules;
 mod cut_off;
+mod prepared_rules;
 mod reads;
 mod refused;
 mod reported;
@@ -47,6 +48,7 @@ pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 use crate::times::rfc3339;
 pub use change_rules::MakeEvaluator;
 use change_rules::UnderRules;
+pub use prepared_rules::{PreparedRows, StateForRules, Written};
 pub use reported::Strays;
 pub use saved_rows::SavedRows;
 use saved_rows::output_of_all;

@@ -26,8 +26,8 @@ use tracing::{debug, error, info, warn};
 
 use crate::answered::{Repeated, RequestKey};
 use crate::core::{
-    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Mended, Problem,
-    ProblemChanges, Refusal, Scrub,
+    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Mended, PreparedRows,
+    Problem, ProblemChanges, Refusal, Scrub,
 };
 use crate::fleet::{DriverOrder, Fleet, SwitchNews};
 use crate::harm::CutOff;
@@ -133,7 +133,12 @@ pub enum Change {
         expected: Option<u64>,
     },
     /// Goes on with other rules.
-    Rules(Arc<Rules>),
+    Rules {
+        /// The rules.
+        rules: Arc<Rules>,
+        /// The rows that they make, so that they need not be derived.
+        prepared: Option<Box<PreparedRows>>,
+    },
 }
 
 /// What is to be done outside.
@@ -359,7 +364,9 @@ impl Machine {
                 self.core.set(&key, &amendments, expected, by, now.wall)
             }
             Change::Merge { key, patch, expected } => self.core.merge(&key, &patch, expected, by, now.wall),
-            Change::Rules(rules) => self.core.change_rules(&rules, by, now.wall),
+            Change::Rules { rules, prepared } => {
+                self.core.change_rules(&rules, prepared.map(|prepared| *prepared), by, now.wall)
+            }
         };
         let result = match result {
             Ok(change) => match terms.refusal(&change, prunes) {

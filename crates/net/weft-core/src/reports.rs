@@ -47,7 +47,7 @@ impl fmt::Display for Port {
 }
 
 /// The last report of every switch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Reports {
     nodes: BTreeMap<String, NodeReport>,
 }

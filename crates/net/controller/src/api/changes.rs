@@ -189,7 +189,7 @@ impl Api {
         let terms = Terms { strict, careful, dry_run };
         // What changes rules also deletes what the former ones made.
         let mut rules = vec![self.rules()];
-        if let Change::Rules(other) = &change {
+        if let Change::Rules { rules: other, .. } = &change {
             rules.insert(0, other.clone());
         }
         let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;

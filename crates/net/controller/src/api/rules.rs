@@ -1,11 +1,13 @@
 //! The calls about the rules that run.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tonic::{Request, Response, Status};
 use weft_client::pb::{self, change_response};
-use weft_core::core::Refusal;
+use weft_core::core::{PreparedRows, Refusal};
 use weft_core::machine::Change;
 use weft_core::peer::Origin;
 use weft_core::record::RulesText;
@@ -16,10 +18,13 @@ use super::changes::key_of;
 use super::messages::refused;
 use super::{Api, account, origin, stopping};
 use crate::listener::Account;
+use crate::prepared_rules;
 
 /// The most files of a program, and the most bytes of all together. The built-in rules have a hundred files and a third of a megabyte.
 const FILES_MAX: usize = 10_000;
 const BYTES_MAX: usize = 16 << 20;
+/// The longest that the rows of other rules may take: as long as clients wait for a change.
+const PREPARE_TIME: Duration = Duration::from_mins(30);
 
 impl Api {
     pub(super) async fn load_these_rules(
@@ -69,7 +74,7 @@ impl Api {
         self.load((*found.text).clone(), terms, origin, &account).await
     }
 
-    /// Goes on with the rules of a text. They are read beside the engine's thread.
+    /// Goes on with the rules of a text. They are read, and their rows are derived, beside the engine's thread.
     async fn load(
         &self,
         text: RulesText,
@@ -79,13 +84,33 @@ impl Api {
     ) -> Result<Response<pb::ChangeResponse>, Status> {
         let place = self.aside.place(account).await?;
         match place.work(move |_| Ok(Rules::of_text(&text))).await? {
-            Ok(rules) => self.change(Change::Rules(Arc::new(rules)), terms, origin, account).await,
+            Ok(rules) => {
+                let rules = Arc::new(rules);
+                let prepared = self.prepare(&rules, account).await?.map(Box::new);
+                self.change(Change::Rules { rules, prepared }, terms, origin, account).await
+            }
             Err(error) => {
                 let refusal = refused(&Refusal::NewRules(error.to_string()));
                 let result = Some(change_response::Result::Refusal(refusal));
                 Ok(Response::new(pb::ChangeResponse { result }))
             }
         }
+    }
+
+    /// The rows that other rules make of the present state. Without them, as for rules that cannot run, the engine's thread does the work.
+    async fn prepare(&self, rules: &Arc<Rules>, account: &Account) -> Result<Option<PreparedRows>, Status> {
+        if rules.version() == self.rules().version() {
+            return Ok(None);
+        }
+        let place = self.snapshots.place(account).await?;
+        let state = self.engine.state_for_rules().await.map_err(stopping)?;
+        let (rules, make, journal) = (rules.clone(), self.make.clone(), self.journal.clone());
+        place
+            .work_within(PREPARE_TIME, move |cancel| {
+                let folder = journal.parent().unwrap_or(Path::new("."));
+                Ok(prepared_rules::prepare(folder, state, &rules, &make, cancel))
+            })
+            .await
     }
 
     pub(super) async fn versions(&self) -> Result<pb::RulesHistoryResponse, Status> {

@@ -14,7 +14,7 @@ async fn a_stopping_controller_is_told_from_none() {
     // The engine thread has ended, but the API has not.
     let (engine, requests) = Engine::new(built_in());
     drop(requests);
-    let service = ControllerServer::new(Api::new(engine, "journal.jsonl".into()));
+    let service = ControllerServer::new(api(engine));
     let server = tokio::spawn(
         Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
     );
@@ -29,11 +29,15 @@ async fn a_stopping_controller_is_told_from_none() {
 fn the_description_is_made_once_for_each_rules() {
     let running = built_in();
     let (engine, _requests) = Engine::new(running.clone());
-    let api = Api::new(engine, "journal.jsonl".into());
+    let api = api(engine);
     assert_eq!(api.description(|_| "{}".into()), "{}");
     assert_eq!(api.description(|_| unreachable!("it was made")), "{}");
     running.set(&built_in().get());
     assert_eq!(api.description(|_| "[]".into()), "[]");
+}
+
+fn api(engine: Engine) -> Api {
+    Api::new(engine, "journal.jsonl".into(), Arc::new(|rules| crate::evaluator(rules, 1)))
 }
 
 fn built_in() -> RunningRules {

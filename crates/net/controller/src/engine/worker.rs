@@ -399,6 +399,7 @@ impl Worker {
                 let _ = answer.send(is_known.then(|| self.machine.measured_tunnels(node.as_deref())));
             }
             Query::RulesVersions { answer } => drop(answer.send(core.rules_versions().clone())),
+            Query::StateForRules { answer } => drop(answer.send(core.state_for_rules())),
             Query::Watch { wanted, answer } => {
                 let last_txn = core.last_txn();
                 drop(answer.send(self.watchers.watch(wanted, self.machine.receipts(), last_txn)));

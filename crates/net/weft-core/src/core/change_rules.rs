@@ -1,7 +1,8 @@
 //! Other rules for a core that runs.
 //!
 //! All that depends on rules is made anew of the objects, the reports and what hooks remember, as a start makes it of a journal. So the
-//! core is afterwards what a restart with these rules would make of it. What was there before is kept until the change is on disk.
+//! core is afterwards what a restart with these rules would make of it. What was there before is kept until the change is on disk. Most of
+//! the time goes into deriving rows, which can be done before, beside the core ([`PreparedRows`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -11,9 +12,12 @@ use std::time::SystemTime;
 
 use nlog_data::{Evaluator, Memories, Row, Transaction, TransactionError};
 use nlog_hooks::Recorded;
-use objects::{ObjectStore, Rows};
+use objects::{Object, ObjectStore, Rows};
 use switch_model::{Changes, Desired};
+use tracing::{debug, warn};
 
+use super::prepared_rules::PreparedRows;
+use super::saved_rows::{catch_up, restore};
 use super::{
     Accepted, AppliedTransaction, Core, CoreError, DesiredByNode, Moves, Problem, ProblemChanges, Refusal,
     Undo, change_desired,
@@ -70,13 +74,14 @@ impl Core {
         &self.versions
     }
 
-    /// Goes on with other rules. If they are those that run, nothing changes.
+    /// Goes on with other rules. If they are those that run, nothing changes. Rows that were prepared for them spare the time to derive them.
     ///
     /// # Errors
     /// They cannot take the place of those that run. Nothing changes.
     pub fn change_rules(
         &mut self,
         rules: &Arc<Rules>,
+        prepared: Option<PreparedRows>,
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
@@ -88,7 +93,7 @@ impl Core {
             return Ok(Accepted { objects_before, ..Accepted::default() });
         }
         self.check_what_stays(rules)?;
-        let Made { mut other, rows, announcements } = self.under(rules)?;
+        let Made { mut other, rows, announcements } = self.under(rules, prepared)?;
         let problems = problem_changes(&self.derived, &other.derived);
         let addresses = self.derived.addresses.changes_to(&other.derived.addresses);
         let changes = changes(&self.desired, &other.desired);
@@ -153,17 +158,14 @@ impl Core {
     }
 
     /// All that depends on the rules, made of these.
-    fn under(&self, rules: &Arc<Rules>) -> Result<Made, CoreError> {
+    fn under(&self, rules: &Arc<Rules>, prepared: Option<PreparedRows>) -> Result<Made, CoreError> {
         let make = self.make.as_ref().ok_or_else(|| refused("this controller cannot make other engines"))?;
         let mut evaluator = make(rules).map_err(refused)?;
-        let objects = self.objects_under(rules)?;
+        let objects = objects_under(self.objects.iter().map(|(_, object)| object), rules)?;
         let rows = rules.transaction(all_rows(&objects, &self.reports, rules));
-        let mut memories = self.evaluator.memories();
-        memories.retain(|table, _| rules.remembers(table));
-        evaluator.restore(&memories).map_err(|error| refuse_rows(&error))?;
-        evaluator.checkpoint();
+        let memories = memories_under(self.evaluator.memories(), rules);
         let mut derived = Derived::default();
-        let ran = run(&mut *evaluator, rules, &mut derived, &DesiredByNode::new(), &rows);
+        let ran = output_under(&mut *evaluator, rules, &mut derived, (&memories, &rows), prepared);
         let RulesOutput { changes, .. } = ran.map_err(|error| match error {
             CoreError::Refused(Refusal::Rules(error)) => refuse_rows(&error),
             CoreError::Refused(refusal) => refused(refusal.to_string()),
@@ -186,28 +188,60 @@ impl Core {
         };
         Ok(Made { other, rows: rules.named(rows), announcements: record })
     }
+}
 
-    /// The objects, read again as the kinds of these rules.
-    fn objects_under(&self, rules: &Rules) -> Result<ObjectStore, CoreError> {
-        let kept = self.objects.iter().map(|(key, object)| {
-            let kept = Kept { text: ObjectText::of(object), revision: object.revision() };
-            ((key.kind.to_string(), key.id.to_string()), kept)
-        });
-        store(&kept.collect::<KeptObjects>(), rules.kinds()).map_err(|error| match error {
-            RestoreError::Kinds(kinds) => {
-                let kinds = kinds.iter().map(|(kind, count)| format!("{kind} ({count})"));
-                refused(format!(
-                    "the new rules do not declare kinds of which there are objects: {}; load the package that declares them too, or \
-                     delete these objects first",
-                    kinds.collect::<Vec<_>>().join(", ")
-                ))
+/// The output of other rules for these input rows, where hooks remember this: of the prepared rows if they can be used, or derived.
+fn output_under(
+    evaluator: &mut dyn Evaluator,
+    rules: &Rules,
+    derived: &mut Derived,
+    (memories, rows): (&Memories, &Transaction),
+    mut prepared: Option<PreparedRows>,
+) -> Result<RulesOutput, CoreError> {
+    if let Some((saved, memories)) = prepared.as_mut().and_then(|prepared| prepared.saved(rules, memories)) {
+        match restore(evaluator, saved) {
+            Ok(txn) => {
+                debug!(txn, "the rows of the new rules were derived beside transactions");
+                return catch_up(evaluator, rules, derived, (&memories, rows));
             }
-            RestoreError::Objects(refusal) => refused(format!(
-                "objects do not fit the new rules; keep what they use, or change them first:\n{refusal}"
-            )),
-            error => refused(error.to_string()),
-        })
+            Err(why) => warn!(why, "the prepared rows of the new rules cannot be read; they are derived"),
+        }
     }
+    let restored = evaluator.restore(memories);
+    restored.map_err(|error| CoreError::Refused(Refusal::Rules(error)))?;
+    evaluator.checkpoint();
+    run(evaluator, rules, derived, &DesiredByNode::new(), rows)
+}
+
+/// What hooks of these rules remember of what others remembered.
+pub(super) fn memories_under(mut memories: Memories, rules: &Rules) -> Memories {
+    memories.retain(|table, _| rules.remembers(table));
+    memories
+}
+
+/// Objects, read again as the kinds of these rules.
+pub(super) fn objects_under<'o>(
+    objects: impl Iterator<Item = &'o Arc<Object>>,
+    rules: &Rules,
+) -> Result<ObjectStore, CoreError> {
+    let kept = objects.map(|object| {
+        let kept = Kept { text: ObjectText::of(object), revision: object.revision() };
+        ((object.kind().name().to_owned(), object.id().to_string()), kept)
+    });
+    store(&kept.collect::<KeptObjects>(), rules.kinds()).map_err(|error| match error {
+        RestoreError::Kinds(kinds) => {
+            let kinds = kinds.iter().map(|(kind, count)| format!("{kind} ({count})"));
+            refused(format!(
+                "the new rules do not declare kinds of which there are objects: {}; load the package that declares them too, or \
+                 delete these objects first",
+                kinds.collect::<Vec<_>>().join(", ")
+            ))
+        }
+        RestoreError::Objects(refusal) => {
+            refused(format!("objects do not fit the new rules; keep what they use, or change them first:\n{refusal}"))
+        }
+        error => refused(error.to_string()),
+    })
 }
 
 /// What other rules make of what is there.

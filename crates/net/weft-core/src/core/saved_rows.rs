@@ -66,15 +66,15 @@ pub(super) fn output_of_all(
     Ok((output?, from))
 }
 
-/// Lets the evaluator go on from saved rows. After an error it is as before. Returns their transaction.
-fn restore(evaluator: &mut dyn Evaluator, mut saved: SavedRows<'_>) -> Result<u64, String> {
+/// Lets the evaluator go on from saved rows. After an error it is as before, but for what hooks remember. Returns their transaction.
+pub(super) fn restore(evaluator: &mut dyn Evaluator, mut saved: SavedRows<'_>) -> Result<u64, String> {
     evaluator.restore(&saved.memories).map_err(|error| error.to_string())?;
     evaluator.restore_derived(&mut saved.rows)?;
     Ok(saved.txn)
 }
 
 /// Brings a restored evaluator to these inputs and memories, and reads all rows.
-fn catch_up(
+pub(super) fn catch_up(
     evaluator: &mut dyn Evaluator,
     rules: &Rules,
     derived: &mut Derived,
