@@ -33,7 +33,7 @@ struct Known {
 
 #[test]
 fn no_acknowledged_write_is_lost_and_none_is_half_there() {
-    let (seed, kills) = (seed(), number("WEFT_TEST_KILLS").unwrap_or(3));
+    let (seed, kills) = (seed(), number("WEFT_TEST_KILLS").unwrap_or(20));
     println!("seed {seed}, {kills} kills");
     let mut random = Random::new(seed);
     let runtime = tokio::runtime::Runtime::new().unwrap();
