@@ -1,13 +1,20 @@
 //! The start of a whole controller on nvp-eval: from saved rows, against one that derives all rows.
 //!
 //! Each pair is two processes on one journal, whose hosts have reported their ports and cannot be reached. The first one derives its rows,
-//! answers a transaction and is stopped in order, which saves them; the second begins with these.
+//! answers a transaction, has a snapshot taken of it, goes on with other rules, and is stopped in order, which saves its rows; the second
+//! begins with these.
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use weft_client::pb::{LoadRulesRequest, RulesFile};
+use weft_client::{Changes, Client};
+use weft_core::Rules;
+use weft_core::record::RulesText;
 
 use super::Run;
 use super::traced::record;
@@ -28,6 +35,69 @@ struct Life {
     stopped_s: f64,
     /// The flows of a host, as a checksum.
     flows: usize,
+}
+
+/// Work on a controller that takes transactions meanwhile.
+struct Beside {
+    took_s: f64,
+    /// The longest of the transactions.
+    transaction_ms: f64,
+}
+
+/// What a controller does beside its transactions.
+struct Aside {
+    snapshot: Beside,
+    snapshot_mib: f64,
+    load: Beside,
+}
+
+/// Applies one switch after another, each of which waits for the one before. Keeps their number and the longest time.
+async fn transactions(endpoint: &str, done: &Cell<(u64, Duration)>) -> Result<Infallible> {
+    let mut client = Client::connect(endpoint).await?;
+    loop {
+        let (number, longest) = done.get();
+        let object = format!("{{kind: switch, id: beside, tenant: t{number}}}");
+        let begun = Instant::now();
+        client.apply([("net.yaml".to_owned(), object)], "bench").await?;
+        done.set((number + 1, longest.max(begun.elapsed())));
+    }
+}
+
+/// Does some work while a second client changes objects.
+async fn beside<T>(endpoint: &str, work: impl Future<Output = Result<T>>) -> Result<(Beside, T)> {
+    let (begun, done) = (Instant::now(), Cell::default());
+    let worked = tokio::select! {
+        worked = work => worked?,
+        failed = transactions(endpoint, &done) => match failed? {},
+    };
+    let took_s = begun.elapsed().as_secs_f64();
+    let (number, longest) = done.get();
+    ensure!(number > 0, "no transaction was answered meanwhile");
+    Ok((Beside { took_s, transaction_ms: longest.as_secs_f64() * 1e3 }, worked))
+}
+
+/// The request that goes on with the built-in rules and a comment: all is derived again, and no switch changes.
+fn same_rules() -> Result<Changes> {
+    let RulesText { packages, files } =
+        Rules::built_in()?.text().context("the built-in rules have a text")?;
+    let files = files
+        .into_iter()
+        .map(|(name, text)| RulesFile { name: name.to_string(), text: text + "# A comment.\n" });
+    let (files, by) = (files.collect(), "bench".to_owned());
+    Ok(Changes::LoadRules(LoadRulesRequest { files, packages, by, terms: None }))
+}
+
+fn asides(folder: &Path) -> Result<Aside> {
+    let mut daemon = Daemon::start(folder)?;
+    let endpoint = format!("unix:{}", folder.join("weft.sock").display());
+    let (snapshot, file) =
+        daemon.ask(async |client| beside(&endpoint, async { Ok(client.snapshot().await?) }).await)?;
+    let rules = same_rules()?;
+    let (load, done) =
+        daemon.ask(async |client| beside(&endpoint, async { Ok(client.change(rules).await?) }).await)?;
+    ensure!(done.delta.is_some_and(|delta| delta.switches == 0), "a comment changes switches");
+    daemon.stop()?;
+    Ok(Aside { snapshot, snapshot_mib: file.len() as f64 / f64::from(1 << 20), load })
 }
 
 /// Starts a controller in a folder, applies a switch of this name, and stops it.
@@ -63,6 +133,8 @@ pub(crate) fn lines(runs: usize, settings: Run) -> Result<Vec<Line>> {
             restored.push(other);
         }
     }
+    let asides = (0..runs).map(|_| asides(folder.path())).collect::<Result<Vec<Aside>>>()?;
+    let of_asides = |figure: fn(&Aside) -> f64| asides.iter().map(figure).collect::<Vec<f64>>();
     let each = |lives: &[Life], figure: fn(&Life) -> f64| lives.iter().map(figure).collect::<Vec<f64>>();
     let compared = |what: &str, digits, aim, figure: fn(&Life) -> f64| {
         Line::compared(what, digits, each(&restored, figure), each(&derived, figure), aim)
@@ -83,5 +155,30 @@ pub(crate) fn lines(runs: usize, settings: Run) -> Result<Vec<Line>> {
             Aim::None,
         ),
         Line::alone("… the file, MiB", 0, sizes, Aim::None),
+        Line::alone(
+            "a snapshot of a running controller, s",
+            2,
+            of_asides(|aside| aside.snapshot.took_s),
+            Aim::AtMost(5.0),
+        ),
+        Line::alone("… its file, MiB", 1, of_asides(|aside| aside.snapshot_mib), Aim::AtMost(60.0)),
+        Line::alone(
+            "… the longest transaction meanwhile, ms",
+            1,
+            of_asides(|aside| aside.snapshot.transaction_ms),
+            Aim::None,
+        ),
+        Line::alone(
+            "other rules that change nothing (a comment), until they run, s",
+            2,
+            of_asides(|aside| aside.load.took_s),
+            Aim::AtMost(1.0),
+        ),
+        Line::alone(
+            "… the longest transaction meanwhile, ms",
+            0,
+            of_asides(|aside| aside.load.transaction_ms),
+            Aim::None,
+        ),
     ])
 }

@@ -94,6 +94,8 @@ pub(crate) struct Saved {
     len: u64,
     /// Whether the record of the transaction is in the journal; `None` before that was read.
     is_recorded: Option<bool>,
+    /// Whether a start begins with them.
+    is_used: bool,
 }
 
 impl Saved {
@@ -132,6 +134,7 @@ impl Saved {
         let why = match self.is_recorded {
             Some(true) => {
                 let memories = std::mem::take(&mut self.header.memories);
+                self.is_used = true;
                 return Some(SavedRows {
                     txn,
                     memories,
@@ -146,8 +149,11 @@ impl Saved {
         None
     }
 
-    /// Removes the file: the start with it has failed, so the next one goes without.
+    /// Removes the file if a start began with it: that has failed, so the next one goes without.
     pub(crate) fn forget(&self) {
+        if !self.is_used {
+            return;
+        }
         if let Err(error) = fs::remove_file(&self.path) {
             warn!(file = %self.path.display(), %error, "cannot remove the saved rows");
         }
@@ -169,7 +175,7 @@ fn read(path: &Path) -> io::Result<Saved> {
     line.pop_if(|byte| *byte == b'\n').ok_or_else(damaged)?;
     let seal = Seal::of(&line).filter(|seal| seal.fits(&line, 0)).ok_or_else(damaged)?;
     let header = serde_json::from_slice(&seal.unsealed(line)).map_err(|_| damaged())?;
-    Ok(Saved { path: path.to_owned(), header, rows: Box::new(file), len, is_recorded: None })
+    Ok(Saved { path: path.to_owned(), header, rows: Box::new(file), len, is_recorded: None, is_used: false })
 }
 
 /// A file that is being written.

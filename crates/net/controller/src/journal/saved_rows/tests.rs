@@ -34,10 +34,17 @@ fn save(core: &mut Core, journal: &Journal) {
 
 /// The core that a start finds in a folder, what it adds to the journal, and the transaction of the saved rows that it begins with.
 fn start(folder: &Path, rules: &Arc<Rules>, with_saved: bool) -> (Core, Option<Record>, Option<u64>) {
+    start_with(folder, rules, Saved::open(folder).filter(|_| with_saved).as_mut())
+}
+
+fn start_with(
+    folder: &Path,
+    rules: &Arc<Rules>,
+    saved: Option<&mut Saved>,
+) -> (Core, Option<Record>, Option<u64>) {
     let mut records = Records::read(folder).unwrap().unwrap();
-    let mut saved = Saved::open(folder).filter(|_| with_saved);
     let evaluator: MakeEvaluator = Arc::new(|rules| crate::evaluator(rules, 1));
-    restore(&evaluator, rules, &mut records, saved.as_mut()).unwrap()
+    restore(&evaluator, rules, &mut records, saved).unwrap()
 }
 
 /// The rule behind a flow, and its owners.
@@ -269,6 +276,19 @@ fn rows_of_other_rules_another_journal_or_another_time_are_not_used() {
         let folded = fold(small.path(), first, &small.rules, &Cancel::default()).unwrap();
         assert!(journal.follow(folded).unwrap());
         both_starts(small.path(), &small.rules, from);
+    }
+}
+
+#[test]
+fn a_failed_start_removes_the_rows_that_it_began_with_and_no_others() {
+    let small = Small::new();
+    // The configuration names the wrong rules, and then the right ones.
+    let others = rules_of(&RULES.replace("last: 800", "last: 900"));
+    for (rules, stay) in [(&others, true), (&small.rules, false)] {
+        let mut saved = Saved::open(small.path()).unwrap();
+        start_with(small.path(), rules, Some(&mut saved));
+        saved.forget();
+        assert_eq!(small.path().join(FILE).exists(), stay);
     }
 }
 
