@@ -170,9 +170,9 @@ fn a_packet_in_an_anonymised_network_has_the_same_verdict() {
         let (other, mut mapping) = anonymise(&record, &rules, [7; SECRET_BYTES]).unwrap();
         let [mut core, mut new_core] =
             [record, other].map(|record| Recorder::after(&rules, vec![record]).core);
-        let mut names: BTreeSet<String> = core.objects().iter().map(|(key, _)| key.id.to_string()).collect();
+        let mut known: BTreeSet<String> = core.objects().iter().map(|(key, _)| key.id.to_string()).collect();
         let networks = core.objects().list("localnet_port").filter_map(|port| port.value("physical_network"));
-        names.extend(networks.filter_map(|name| match name {
+        known.extend(networks.filter_map(|name| match name {
             Value::String(name) => Some(name.to_string()),
             _ => None,
         }));
@@ -190,7 +190,7 @@ fn a_packet_in_an_anonymised_network_has_the_same_verdict() {
                 assert_eq!(real.is_some(), other.is_some(), "seed {seed}: {names:?}");
                 continue;
             };
-            let verdict = renamed(&packet_trace::text::verdict(real), &names, &mut mapping);
+            let verdict = renamed(&packet_trace::text::verdict(real), &known, &mut mapping);
             assert_eq!(verdict, packet_trace::text::verdict(other), "seed {seed}: {names:?}");
             assert_eq!(real.hops.len(), other.hops.len(), "seed {seed}: {names:?}");
             *(if real.is_delivered() { &mut delivered } else { &mut dropped }) += 1;
