@@ -111,6 +111,4 @@ pub fn restore(file: &Path, folder: &Path) -> Result<u64, RestoreSnapshotError> 
 }
 
 #[cfg(test)]
-mod anonymous_networks;
-#[cfg(test)]
 mod tests;
