@@ -117,21 +117,18 @@ impl Take {
         // First, so that nobody waits in vain.
         let replacement = Replacement::of(&file).map_err(cannot)?;
         let names = names.map(Names::begin).transpose()?;
-        let bytes = match of {
-            Some(of) => {
-                let (record, rules, _) = state(&Recorded::open(&of, None)?)?;
-                if anonymise { anonymous(&record, &rules, names)? } else { compressed(&record)? }
-            }
-            None => {
-                let taken =
-                    address.with(|mut client| async move { client.snapshot().await.map_err(failed) })?;
-                if anonymise {
-                    let taken = recorded::temporary(&taken)?;
-                    let (record, rules, _) = state(&Recorded::open(&taken, None)?)?;
-                    anonymous(&record, &rules, names)?
-                } else {
-                    taken
-                }
+        let snapshot_of = |recorded: &Recorded| {
+            let (record, rules, _) = state(recorded)?;
+            if anonymise { anonymous(&record, &rules, names) } else { compressed(&record) }
+        };
+        let bytes = if let Some(of) = of {
+            snapshot_of(&Recorded::open(&of, None)?)?
+        } else {
+            let taken = address.with(|mut client| async move { client.snapshot().await.map_err(failed) })?;
+            if anonymise {
+                snapshot_of(&Recorded::open(&recorded::temporary(&taken)?, None)?)?
+            } else {
+                taken
             }
         };
         replacement.file().write_all(&bytes).map_err(cannot)?;
@@ -189,8 +186,9 @@ impl Names {
 
     /// Writes a line of JSON for each name and address: the old one and the new one.
     fn write(self, mapping: &Mapping) -> Result<(), Failure> {
-        let lines: String = mapping.pairs().map(|(old, new)| format!("{}\n", json!([old, new]))).collect();
-        let written = self.replacement.file().write_all(lines.as_bytes());
+        let lines: Vec<String> =
+            mapping.pairs().map(|(old, new)| format!("{}\n", json!([old, new]))).collect();
+        let written = self.replacement.file().write_all(lines.concat().as_bytes());
         let written = written.and_then(|()| self.replacement.finish());
         written.map_err(|error| Failure::outside(format!("cannot write {}", self.path.display()), error))
     }

@@ -47,7 +47,7 @@ const LINK_LOCAL_STAYS: u8 = 88;
 /// The bits of an address, the first one the highest, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Bits {
-    bits: u128,
+    value: u128,
     length: u8,
     version: u8,
 }
@@ -58,12 +58,12 @@ impl Bits {
             IpAddr::V4(ip) => (u128::from(ip.to_bits()) << 96, 4),
             IpAddr::V6(ip) => (ip.to_bits(), 6),
         };
-        Bits { bits, length: u8::MAX, version }.first(net.prefix_len())
+        Bits { value: bits, length: u8::MAX, version }.first(net.prefix_len())
     }
 
     /// The first of them.
     fn first(self, length: u8) -> Bits {
-        Bits { bits: self.bits & mask(length), length, ..self }
+        Bits { value: self.value & mask(length), length, ..self }
     }
 }
 
@@ -106,7 +106,7 @@ impl Addresses {
         let old = Bits::of(IpNet::from(ip));
         let flipped: u128 =
             (0..old.length).filter(|at| self.is_flipped(old.first(*at))).map(|at| 1 << (127 - at)).sum();
-        let new = old.bits ^ flipped;
+        let new = old.value ^ flipped;
         match ip {
             IpAddr::V4(_) => Ipv4Addr::from_bits((new >> 96) as u32).into(),
             IpAddr::V6(_) => Ipv6Addr::from_bits(new).into(),
@@ -120,22 +120,28 @@ impl Addresses {
 
     /// Whether the bit after these is flipped.
     fn is_flipped(&self, before: Bits) -> bool {
-        let stays = if before.version == 4 { 24 } else { 112 };
-        let is_host = before.version == 6 && before.length >= LINK_LOCAL_STAYS;
+        let is_host = before.version == 6 && before.first(64).value == LINK_LOCAL;
+        let stays = match before.version {
+            4 => 24,
+            _ if is_host => LINK_LOCAL_STAYS,
+            _ => 112,
+        };
         let leads_to = |block: &Bits| block.length > before.length && block.first(before.length) == before;
         let is_in = |block: &Bits| block.length <= before.length && before.first(block.length) == *block;
-        before.length < stays
-            && !(is_host && before.bits & mask(64) == LINK_LOCAL)
-            && !self.blocks.iter().any(leads_to)
-            && !self.universal.iter().any(is_in)
-            && !self.is_at_an_end(before)
-            && self.keyed(&[&[before.version, before.length][..], &before.bits.to_be_bytes()].concat()) & 1
-                == 1
+        if before.length >= stays
+            || self.blocks.iter().any(leads_to)
+            || self.universal.iter().any(is_in)
+            || self.is_at_an_end(before)
+        {
+            return false;
+        }
+        let bytes = [&[before.version, before.length][..], &before.value.to_be_bytes()].concat();
+        self.keyed(&bytes) & 1 == 1
     }
 
     /// Whether these begin the first or the last address of a prefix of the network.
     fn is_at_an_end(&self, bits: Bits) -> bool {
-        let Bits { bits: value, length, .. } = bits;
+        let Bits { value, length, .. } = bits;
         let end = value.checked_shr(128 - u32::from(length)).unwrap_or_default();
         let same = end.trailing_zeros().max(end.trailing_ones()).min(length.into()) as u8;
         (length - same..=length).any(|length| self.nets.contains(&bits.first(length)))

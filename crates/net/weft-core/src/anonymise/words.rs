@@ -59,7 +59,9 @@ impl Words {
     }
 
     fn exprs(&mut self, exprs: &[Expr]) {
-        exprs.iter().for_each(|expr| self.expr(expr));
+        for expr in exprs {
+            self.expr(expr);
+        }
     }
 
     fn expr(&mut self, expr: &Expr) {
@@ -68,7 +70,9 @@ impl Words {
             Expr::Constant(value) => self.value(value),
             Expr::Call { arguments, .. } => self.exprs(arguments),
             Expr::If { condition, then, otherwise } => {
-                [condition, then, otherwise].into_iter().for_each(|part| self.expr(part));
+                for part in [condition, then, otherwise] {
+                    self.expr(part);
+                }
             }
         }
     }

@@ -29,7 +29,7 @@ fn nets() -> impl Strategy<Value = Vec<IpNet>> {
 }
 
 fn common(one: IpAddr, other: IpAddr) -> u32 {
-    let [one, other] = [one, other].map(|ip| Bits::of(ip.into()).bits);
+    let [one, other] = [one, other].map(|ip| Bits::of(ip.into()).value);
     (one ^ other).leading_zeros()
 }
 
