@@ -193,3 +193,13 @@ pub(crate) fn records_of(rules: &Arc<Rules>, seed: u64) -> Vec<Record> {
     });
     recorder.records
 }
+
+/// The record that stands for all of these.
+pub(crate) fn base_of(rules: &Rules, records: &[Record]) -> Record {
+    let mut history = History::new(rules);
+    for record in records {
+        history.add(record).unwrap();
+    }
+    let at = "2026-11-27T00:00:00Z".to_owned();
+    history.into_base(format!("{at}-0badcafe").into(), 1, at, rules.text())
+}

@@ -28,12 +28,22 @@ pub fn of_folder(folder: &Path, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8
 ///
 /// # Errors
 /// As [`of_folder`].
-pub fn of_records(mut records: Records, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8>, FoldError> {
-    let base = journal::base(&mut records, None, rules, cancel)?;
-    let compressed = journal::line(&base).and_then(|line| journal::compress(&line));
+pub fn of_records(records: Records, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8>, FoldError> {
     let path = records.path().to_owned();
-    compressed
-        .map_err(|source| JournalError::Io { path, what: "cannot compress the snapshot", source }.into())
+    let (base, _) = sum(records, rules, cancel)?;
+    Ok(of_record(&base).map_err(|source| JournalError::Io {
+        path,
+        what: "cannot compress the snapshot",
+        source,
+    })?)
+}
+
+/// The snapshot that has this record, which has a [`Base`](weft_core::record::Base).
+///
+/// # Errors
+/// The record cannot be compressed.
+pub fn of_record(base: &Record) -> io::Result<Vec<u8>> {
+    journal::line(base).and_then(|line| journal::compress(&line))
 }
 
 /// What some records add up to, as one record, and how many of them are single transactions.

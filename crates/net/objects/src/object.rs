@@ -59,6 +59,12 @@ impl Object {
         Object { kind, row: row.into(), id, labels, revision: Revision::default() }
     }
 
+    /// An object of the same kind with another id, labels and values, one for each field of the kind. Nothing is checked.
+    #[must_use]
+    pub fn with(&self, id: &str, labels: Labels, values: Vec<Value>) -> Object {
+        Object::new(self.kind.clone(), id.into(), values, labels)
+    }
+
     /// The same object with another revision.
     pub(crate) fn set_revision(&mut self, revision: Revision) {
         self.revision = revision;

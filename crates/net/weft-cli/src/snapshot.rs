@@ -1,7 +1,9 @@
 //! `weft snapshot`: all that a controller has recorded, as one file.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::fs::{File, Permissions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -10,7 +12,9 @@ use controller::snapshots::{self, RestoreSnapshotError};
 use nlog_data::Cancel;
 use nlog_data::quotation::grouped;
 use serde_json::{Value as Json, json};
+use weft_core::anonymise::{Mapping, Secret, anonymise};
 use weft_core::record::Record;
+use weft_core::rules::Rules;
 
 use crate::client::{Address, failed};
 use crate::exit::{Failure, print_as, say};
@@ -22,6 +26,7 @@ use crate::replacement::Replacement;
 #[command(after_help = "Examples:\n  \
         weft snapshot take net.weft                 of the running controller\n  \
         weft snapshot take net.weft --of STATE      of a state folder or a journal\n  \
+        weft snapshot take net.weft --anonymise     for somebody who must not see names and addresses\n  \
         weft snapshot show net.weft                 its moment, rules, objects and rows\n  \
         weft replay net.weft --host hv1             the flows of a host in it\n  \
         weft snapshot restore net.weft STATE        a folder in which a controller can start\n\n\
@@ -42,13 +47,32 @@ enum Task {
     Restore(Restore),
 }
 
+/// What an anonymised state keeps, and what it loses.
+const ANONYMISED: &str = "\
+    --anonymise replaces ids, labels and other texts by numbered names, and MAC and IP addresses and\n\
+    prefixes by others, each one everywhere by the same. Prefixes still contain what they did, and all\n\
+    that rules choose by an order of names is chosen as before. So faults stay: objects, problems,\n\
+    refusals, flows, and what traces say.\n\n\
+    These stay as they are: numbers (VLANs, ports, limits, transactions), times, words that the rules\n\
+    contain, private, loopback, link-local and multicast blocks, the last 8 bits of IPv4 and 16 of IPv6\n\
+    addresses; and the text and the file names of your own rules, so read these before you send them.\n\n\
+    What is chosen by a hash of names can differ: which hosts lead branches of replication trees or\n\
+    relay. So can what is chosen by an order of addresses.";
+
 #[derive(Args)]
+#[command(after_help = ANONYMISED)]
 struct Take {
     /// The file to write
     file: PathBuf,
     /// Of this state folder, journal or snapshot; without, of a controller
     #[arg(long, value_name = "RECORDED")]
     of: Option<PathBuf>,
+    /// Replace names and addresses, so that others can have the file
+    #[arg(long)]
+    anonymise: bool,
+    /// Write what was replaced by what to this file, for yourself
+    #[arg(long, value_name = "FILE", requires = "anonymise")]
+    names: Option<PathBuf>,
     #[command(flatten)]
     address: Address,
 }
@@ -58,6 +82,9 @@ struct Show {
     /// A snapshot, a journal or a state folder
     #[arg(value_name = "RECORDED")]
     file: PathBuf,
+    /// Show it with other names and addresses, as `take --anonymise` would write it
+    #[arg(long)]
+    anonymise: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -85,17 +112,23 @@ impl SnapshotCommand {
 
 impl Take {
     fn run(self) -> Result<(), Failure> {
-        let Take { file, of, address } = self;
+        let Take { file, of, anonymise, names, address } = self;
         let cannot = |error| Failure::outside(format!("cannot write {}", file.display()), error);
         // First, so that nobody waits in vain.
         let replacement = Replacement::of(&file).map_err(cannot)?;
-        let bytes = match of {
-            None => address.with(|mut client| async move { client.snapshot().await.map_err(failed) })?,
-            Some(of) => {
-                let recorded = Recorded::open(&of, None)?;
-                let rules = recorded.rules(&recorded.last_until(None)?)?;
-                let taken = snapshots::of_records(recorded.records()?, &rules, &Cancel::default());
-                taken.map_err(|error| fold_failure(&error))?
+        let names = names.map(Names::begin).transpose()?;
+        let snapshot_of = |recorded: &Recorded| {
+            let (record, rules, _) = state(recorded)?;
+            if anonymise { anonymous(&record, &rules, names) } else { compressed(&record) }
+        };
+        let bytes = if let Some(of) = of {
+            snapshot_of(&Recorded::open(&of, None)?)?
+        } else {
+            let taken = address.with(|mut client| async move { client.snapshot().await.map_err(failed) })?;
+            if anonymise {
+                snapshot_of(&Recorded::open(&recorded::temporary(&taken)?, None)?)?
+            } else {
+                taken
             }
         };
         replacement.file().write_all(&bytes).map_err(cannot)?;
@@ -104,6 +137,60 @@ impl Take {
         let Head { txn, at, .. } = written.first();
         say(format_args!("{}: {}, {} bytes", file.display(), moment(*txn, at), grouped(bytes.len())));
         Ok(())
+    }
+}
+
+/// The state at the end of what is recorded, its rules, and how many transactions there are one by one.
+fn state(recorded: &Recorded) -> Result<(Record, Rules, u64), Failure> {
+    let rules = recorded.rules(&recorded.last_until(None)?)?;
+    let sum = snapshots::sum(recorded.records()?, &rules, &Cancel::default());
+    let (record, transactions) = sum.map_err(|error| fold_failure(&error))?;
+    Ok((record, rules, transactions))
+}
+
+fn compressed(record: &Record) -> Result<Vec<u8>, Failure> {
+    snapshots::of_record(record).map_err(|error| Failure::outside("cannot compress the snapshot", error))
+}
+
+/// The snapshot of a state under other names. Its secret is forgotten.
+fn anonymous(record: &Record, rules: &Rules, names: Option<Names>) -> Result<Vec<u8>, Failure> {
+    let (record, mapping) = anonymised(record, rules)?;
+    let bytes = compressed(&record)?;
+    names.map_or(Ok(()), |names| names.write(&mapping))?;
+    Ok(bytes)
+}
+
+fn anonymised(record: &Record, rules: &Rules) -> Result<(Record, Mapping), Failure> {
+    const SOURCE: &str = "/dev/urandom";
+    let mut secret = Secret::default();
+    let random = File::open(SOURCE).and_then(|mut random| random.read_exact(&mut secret));
+    random.map_err(|error| Failure::outside(format!("cannot read {SOURCE}"), error))?;
+    anonymise(record, rules, secret).map_err(|error| Failure::Rejected(error.to_string()))
+}
+
+/// A file for what was replaced, which its owner alone can read.
+struct Names {
+    path: PathBuf,
+    replacement: Replacement,
+}
+
+impl Names {
+    fn begin(path: PathBuf) -> Result<Names, Failure> {
+        let begun = Replacement::of(&path).and_then(|replacement| {
+            replacement.file().set_permissions(Permissions::from_mode(0o600))?;
+            Ok(replacement)
+        });
+        let cannot = |error| Failure::outside(format!("cannot write {}", path.display()), error);
+        Ok(Names { replacement: begun.map_err(cannot)?, path })
+    }
+
+    /// Writes a line of JSON for each name and address: the old one and the new one.
+    fn write(self, mapping: &Mapping) -> Result<(), Failure> {
+        let lines: Vec<String> =
+            mapping.pairs().map(|(old, new)| format!("{}\n", json!([old, new]))).collect();
+        let written = self.replacement.file().write_all(lines.concat().as_bytes());
+        let written = written.and_then(|()| self.replacement.finish());
+        written.map_err(|error| Failure::outside(format!("cannot write {}", self.path.display()), error))
     }
 }
 
@@ -120,10 +207,8 @@ fn moment(txn: u64, at: &str) -> String {
 
 impl Show {
     fn run(self) -> Result<(), Failure> {
-        let recorded = Recorded::open(&self.file, None)?;
-        let rules = recorded.rules(&recorded.last_until(None)?)?;
-        let sum = snapshots::sum(recorded.records()?, &rules, &Cancel::default());
-        let (record, transactions) = sum.map_err(|error| fold_failure(&error))?;
+        let (record, rules, transactions) = state(&Recorded::open(&self.file, None)?)?;
+        let record = if self.anonymise { anonymised(&record, &rules)?.0 } else { record };
         let rows = |record: &Record| -> BTreeMap<String, usize> {
             record.insert.iter().map(|(table, rows)| (table.to_string(), rows.len())).collect()
         };

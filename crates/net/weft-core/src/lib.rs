@@ -8,7 +8,7 @@
 //!
 //! In reading order: [`machine`] (events and effects) with [`now`] (the time, as a value); [`core`] (objects, reports, desired states,
 //! and what a request does to them) with [`terms`] and [`harm`] (what it is refused for), [`rules`] with `rules_versions` (what was loaded while it ran), [`api_names`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
-//! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`], [`restore`] and [`times`] (the state as the journal has it);
+//! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`], [`restore`] and [`times`] (the state as the journal has it), [`anonymise`] (the same under other names);
 //! [`fleet`] (the switches) with [`levels`] (what is observed), [`underlay`] (what probes measure) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
 //! [`neighbourhood`], [`listings`], [`logical_flows`], [`drops`].
 //!
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod announcements;
+pub mod anonymise;
 pub mod answered;
 pub mod api_names;
 mod beside;

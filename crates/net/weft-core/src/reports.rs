@@ -396,8 +396,11 @@ impl Reports {
 }
 
 /// The tables of reports. An announcement needs its interface.
-const TABLES: [&str; 7] =
-    [CONNECTION, "patch_port", "tunnel_port", "vif", "announced", "contested", "unopened"];
+const TABLES: [&str; 7] = [CONNECTION, PATCH, TUNNEL, "vif", "announced", "contested", "unopened"];
+
+/// The tables of the ports that the driver makes with the names that the rules give them, in their second column.
+pub(crate) const PATCH: &str = "patch_port";
+pub(crate) const TUNNEL: &str = "tunnel_port";
 
 /// The table of what was observed of connections, with one row at most for each transport node, which is its first column. The
 /// records of its rows may be missing from a journal.
@@ -436,9 +439,9 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
         ("unopened", [Json::String(node), Json::String(port), Json::String(name), Json::String(error)]) => {
             Ok((node.clone(), Item::Unopened(port.clone(), (name.clone(), error.clone()))))
         }
-        ("tunnel_port" | "patch_port", [Json::String(node), Json::String(name), ofport]) => {
+        (TUNNEL | PATCH, [Json::String(node), Json::String(name), ofport]) => {
             let ofport = number(ofport).ok_or_else(fault)?;
-            let item = if table == "patch_port" { Item::Patch } else { Item::Tunnel };
+            let item = if table == PATCH { Item::Patch } else { Item::Tunnel };
             Ok((node.clone(), item(name.clone(), ofport)))
         }
         _ => Err(fault()),
@@ -518,8 +521,8 @@ impl NodeReport {
             |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
         BTreeMap::from([
             ("vif", self.vifs.iter().map(vif).collect()),
-            ("tunnel_port", self.tunnels.iter().map(port).collect()),
-            ("patch_port", self.patches.iter().map(port).collect()),
+            (TUNNEL, self.tunnels.iter().map(port).collect()),
+            (PATCH, self.patches.iter().map(port).collect()),
             (CONNECTION, self.connection.iter().map(connection).collect()),
             ("announced", self.announced.iter().filter_map(announced).collect()),
             ("contested", self.contested.iter().map(contested).collect()),

@@ -375,6 +375,20 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
     Ok(())
 }
 
+/// The objects of a record with a base, validated again.
+pub(crate) fn objects_of(record: &Record, kinds: &Kinds) -> Result<ObjectStore, RestoreError> {
+    let mut revisions = record.base.iter().flat_map(|base| base.revisions.iter().copied());
+    let mut objects = KeptObjects::new();
+    for object in &record.objects.put {
+        let why = || format!("no object: {}", object.text());
+        let name = serde_json::from_str::<Name>(object.text());
+        let Name { kind, id } = name.map_err(|_| RestoreError::Record { txn: record.txn, why: why() })?;
+        let revision = revisions.next().unwrap_or_default();
+        objects.insert((kind, id), Kept { text: object.clone(), revision });
+    }
+    store(&objects, kinds)
+}
+
 /// The store of these objects, validated again.
 pub(crate) fn store(objects: &KeptObjects, kinds: &Kinds) -> Result<ObjectStore, RestoreError> {
     let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();

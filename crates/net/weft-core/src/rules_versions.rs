@@ -89,6 +89,11 @@ impl RulesVersions {
         &self.0
     }
 
+    /// The same with each version replaced.
+    pub(crate) fn map(&self, each: impl FnMut(&RulesVersion) -> RulesVersion) -> Self {
+        RulesVersions(self.0.iter().map(each).collect())
+    }
+
     /// Whether the rules have never changed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+mod anonymous_networks;
+
 use super::*;
 use crate::journal::Replay;
 use crate::random_networks::records_of;

@@ -1,20 +1,22 @@
 //! A trace from the rows around the ports of a packet says of its way what one from all rows says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use conformance::NumberedWorld;
-use nlog_data::Cancel;
+use nlog_data::{Cancel, Value};
 use packet_trace::{Change, Drop, Line, Network, Payload, Trace, Words};
 use test_random::Random;
+use weft_core::anonymise::{Mapping, SECRET_BYTES, anonymise};
 use weft_core::core::Core;
 use weft_core::rules::Rules;
 
 use super::{Snapshot, Tables};
 use weft_client::pb;
 
-use crate::random_networks::{core_of, network_of};
+use crate::random_networks::{Recorder, base_of, core_of, network_of, records_of};
 use crate::what_if;
 
 /// The most frames of a history that are traced.
@@ -144,4 +146,55 @@ fn a_trace_from_the_rows_around_the_ports_is_that_from_all_rows() {
         delivered > 3 && dropped > 3 && explained > 1,
         "{delivered} delivered, {dropped} dropped, {explained} explained, {cut} not"
     );
+}
+
+/// A verdict with other names and addresses in it.
+fn renamed(verdict: &str, names: &BTreeSet<String>, mapping: &mut Mapping) -> String {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    let mut new = String::new();
+    for part in verdict.split_inclusive(|c| !is_of_name(c)) {
+        let name = part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let is_renamed = names.contains(name) || name.parse::<IpAddr>().is_ok();
+        new += &if is_renamed { mapping.text(name) } else { name.to_owned() };
+        new += &part[name.len()..];
+    }
+    new
+}
+
+#[test]
+fn a_packet_in_an_anonymised_network_has_the_same_verdict() {
+    let rules = Arc::new(Rules::built_in().unwrap());
+    let (mut delivered, mut dropped) = (0, 0);
+    for seed in test_random::seeds!("a_packet_in_an_anonymised_network_has_the_same_verdict", 8) {
+        let record = base_of(&rules, &records_of(&rules, seed));
+        let (other, mut mapping) = anonymise(&record, &rules, [7; SECRET_BYTES]).unwrap();
+        let [mut core, mut new_core] =
+            [record, other].map(|record| Recorder::after(&rules, vec![record]).core);
+        let mut known: BTreeSet<String> = core.objects().iter().map(|(key, _)| key.id.to_string()).collect();
+        let networks = core.objects().list("localnet_port").filter_map(|port| port.value("physical_network"));
+        known.extend(networks.filter_map(|name| match name {
+            Value::String(name) => Some(name.to_string()),
+            _ => None,
+        }));
+        let [mut real, mut other] = [&mut core, &mut new_core].map(|core| around(core, &[], usize::MAX));
+        let (world, _) = network_of(seed);
+        let ports: Vec<String> = world.vnics.keys().map(|(_, port)| port.clone()).collect();
+        let pairs = ports.iter().flat_map(|from| ports.iter().map(|to| [from.clone(), to.clone()]));
+        for (names, payload) in
+            pairs.take(60).zip([Payload::Echo, Payload::Tcp(80), Payload::Udp(53)].into_iter().cycle())
+        {
+            let packet = Packet::Words(payload);
+            let new_names = names.clone().map(|name| mapping.text(&name));
+            let [real, other] = [trace(&mut real, &names, &packet), trace(&mut other, &new_names, &packet)];
+            let (Some(real), Some(other)) = (&real, &other) else {
+                assert_eq!(real.is_some(), other.is_some(), "seed {seed}: {names:?}");
+                continue;
+            };
+            let verdict = renamed(&packet_trace::text::verdict(real), &known, &mut mapping);
+            assert_eq!(verdict, packet_trace::text::verdict(other), "seed {seed}: {names:?}");
+            assert_eq!(real.hops.len(), other.hops.len(), "seed {seed}: {names:?}");
+            *(if real.is_delivered() { &mut delivered } else { &mut dropped }) += 1;
+        }
+    }
+    assert!(delivered > 3 && dropped > 3, "{delivered} delivered, {dropped} dropped");
 }
