@@ -65,6 +65,7 @@ async fn transactions(endpoint: &str, done: &Cell<(u64, Duration)>) -> Result<In
 
 /// Does some work while a second client changes objects.
 async fn beside<T>(endpoint: &str, work: impl Future<Output = Result<T>>) -> Result<(Beside, T)> {
+    let work = Box::pin(work);
     let (begun, done) = (Instant::now(), Cell::default());
     let worked = tokio::select! {
         worked = work => worked?,
@@ -93,8 +94,11 @@ fn asides(folder: &Path) -> Result<Aside> {
     let (snapshot, file) =
         daemon.ask(async |client| beside(&endpoint, async { Ok(client.snapshot().await?) }).await)?;
     let rules = same_rules()?;
-    let (load, done) =
-        daemon.ask(async |client| beside(&endpoint, async { Ok(client.change(rules).await?) }).await)?;
+    let load = async |client: &mut Client| {
+        let load = Box::pin(client.change(rules));
+        beside(&endpoint, async { Ok(load.await?) }).await
+    };
+    let (load, done) = daemon.ask(load)?;
     ensure!(done.delta.is_some_and(|delta| delta.switches == 0), "a comment changes switches");
     daemon.stop()?;
     Ok(Aside { snapshot, snapshot_mib: file.len() as f64 / f64::from(1 << 20), load })
