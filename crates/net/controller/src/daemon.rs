@@ -223,10 +223,12 @@ impl Daemon {
             Ok(_) => started.await.unwrap_or_else(|_| failed("the engine's thread has panicked".to_owned())),
             Err(error) => failed(format!("cannot start the engine's thread: {error}")),
         };
-        if begun.is_err() {
+        if let Err(error) = begun {
             server.abort();
+            // Its socket is free once it has ended.
+            drop(server.await);
+            return Err(error);
         }
-        begun?;
         restored.send_replace(true);
 
         let watch = tokio::spawn(watch);

@@ -92,13 +92,10 @@ fn assert_same_refusals(real: &mut Core, other: &mut Core, mapping: &mut Mapping
 }
 
 #[test]
-fn an_anonymised_network_has_the_same_flows_problems_and_refusals_and_no_name_of_the_real_one() {
+fn an_anonymised_network_works_alike_and_has_no_real_name() {
     let rules = Arc::new(Rules::built_in().unwrap());
     let (mut refused, mut problems) = (0, 0);
-    for seed in test_random::seeds!(
-        "an_anonymised_network_has_the_same_flows_problems_and_refusals_and_no_name_of_the_real_one",
-        6
-    ) {
+    for seed in test_random::seeds!("an_anonymised_network_works_alike_and_has_no_real_name", 6) {
         let record = base_of(&rules, &records_of(&rules, seed));
         let (other, mut mapping) = anonymise::anonymise(&record, &rules, SECRET).unwrap();
         let mut found = BTreeSet::new();
