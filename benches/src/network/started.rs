@@ -5,7 +5,6 @@
 //! begins with these.
 
 use std::cell::Cell;
-use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -51,30 +50,42 @@ struct Aside {
     load: Beside,
 }
 
-/// Applies one switch after another, each of which waits for the one before. Keeps their number and the longest time.
-async fn transactions(endpoint: &str, done: &Cell<(u64, Duration)>) -> Result<Infallible> {
-    let mut client = Client::connect(endpoint).await?;
-    loop {
-        let (number, longest) = done.get();
-        let object = format!("{{kind: switch, id: beside, tenant: t{number}}}");
-        let begun = Instant::now();
-        client.apply([("net.yaml".to_owned(), object)], "bench").await?;
-        done.set((number + 1, longest.max(begun.elapsed())));
+/// What is known of transactions beside some work.
+#[derive(Default)]
+struct Transactions {
+    count: Cell<u64>,
+    longest: Cell<Duration>,
+    is_over: Cell<bool>,
+}
+
+impl Transactions {
+    /// Applies one switch after another, each of which waits for the one before, until it is over.
+    async fn run(&self, endpoint: &str) -> Result<()> {
+        let mut client = Client::connect(endpoint).await?;
+        while !self.is_over.get() {
+            let object = format!("{{kind: switch, id: beside, tenant: t{}}}", self.count.get());
+            let begun = Instant::now();
+            client.apply([("net.yaml".to_owned(), object)], "bench").await?;
+            self.longest.set(self.longest.get().max(begun.elapsed()));
+            self.count.set(self.count.get() + 1);
+        }
+        Ok(())
     }
 }
 
-/// Does some work while a second client changes objects.
+/// Does some work while a second client changes objects. The transaction that waits when the work ends counts too.
 async fn beside<T>(endpoint: &str, work: impl Future<Output = Result<T>>) -> Result<(Beside, T)> {
-    let work = Box::pin(work);
-    let (begun, done) = (Instant::now(), Cell::default());
-    let worked = tokio::select! {
-        worked = work => worked?,
-        failed = transactions(endpoint, &done) => match failed? {},
-    };
-    let took_s = begun.elapsed().as_secs_f64();
-    let (number, longest) = done.get();
-    ensure!(number > 0, "no transaction was answered meanwhile");
-    Ok((Beside { took_s, transaction_ms: longest.as_secs_f64() * 1e3 }, worked))
+    let (begun, transactions) = (Instant::now(), Transactions::default());
+    let work = Box::pin(async {
+        let worked = work.await;
+        transactions.is_over.set(true);
+        (worked, begun.elapsed())
+    });
+    let ((worked, took), ran) = tokio::join!(work, transactions.run(endpoint));
+    ran?;
+    ensure!(transactions.count.get() > 1, "no transaction was answered meanwhile");
+    let transaction_ms = transactions.longest.get().as_secs_f64() * 1e3;
+    Ok((Beside { took_s: took.as_secs_f64(), transaction_ms }, worked?))
 }
 
 /// The request that goes on with the built-in rules and a comment: all is derived again, and no switch changes.
@@ -90,6 +101,8 @@ fn same_rules() -> Result<Changes> {
 
 fn asides(folder: &Path) -> Result<Aside> {
     let mut daemon = Daemon::start(folder)?;
+    // It has started when it answers.
+    daemon.ask(async |client| Ok(client.status().await?))?;
     let endpoint = format!("unix:{}", folder.join("weft.sock").display());
     let (snapshot, file) =
         daemon.ask(async |client| beside(&endpoint, async { Ok(client.snapshot().await?) }).await)?;
