@@ -1,8 +1,8 @@
 //! The start of a whole controller on nvp-eval: from saved rows, against one that derives all rows.
 //!
 //! Each pair is two processes on one journal, whose hosts have reported their ports and cannot be reached. The first one derives its rows,
-//! answers a transaction, has a snapshot taken of it, goes on with other rules, and is stopped in order, which saves its rows; the second
-//! begins with these.
+//! answers a transaction and is stopped in order, which saves them; the second begins with these. Further processes have a snapshot taken of
+//! them and go on with other rules, while a client changes objects.
 
 use std::cell::Cell;
 use std::fs;

@@ -23,7 +23,7 @@ use crate::engine::{Engine, Stopping};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
 use crate::history;
-use crate::journal::FoldError;
+use crate::journal::{self, FoldError};
 use crate::listener::{Account, Caller};
 use crate::receipts::{Reader, folder_of};
 use crate::snapshots;
@@ -407,8 +407,7 @@ impl pb::controller_server::Controller for Api {
         let place = self.snapshots.place(&account).await?;
         let (journal, rules) = (self.journal.clone(), self.rules());
         let file = place.work_within(SNAPSHOT_TIME, move |cancel| {
-            let folder = journal.parent().unwrap_or(Path::new("."));
-            snapshots::of_folder(folder, &rules, cancel).map_err(|error| match error {
+            snapshots::of_folder(journal::folder_of(&journal), &rules, cancel).map_err(|error| match error {
                 FoldError::Empty { .. } => Status::not_found(error.to_string()),
                 error => Status::internal(error.to_string()),
             })

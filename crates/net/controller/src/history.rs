@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tonic::Status;
 use weft_core::peer::Peer;
 
-use crate::journal::{Backwards, Segment, number, segments};
+use crate::journal::{Backwards, Segment, folder_of, number, segments};
 
 /// The most transactions of an answer, and how many there are unless somebody says so.
 const LIMIT_MAX: usize = 1000;
@@ -154,7 +154,7 @@ impl Lines {
         let unreadable = |error| unreadable(journal, &error);
         let lines = Backwards::open(journal).map_err(unreadable)?;
         // Later, so that a journal that was folded in between is among them.
-        let segments = segments(journal.parent().unwrap_or(Path::new("."))).map_err(unreadable)?;
+        let segments = segments(folder_of(journal)).map_err(unreadable)?;
         Ok(Lines { journal: lines, segments, last: u64::MAX, ids, left: u64::MAX })
     }
 

@@ -41,7 +41,7 @@ pub(crate) use self::compressed::compress;
 pub use self::compressed::open;
 pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
-pub(crate) use self::files::{MODE as FILE_MODE, make_folder};
+pub(crate) use self::files::{MODE as FILE_MODE, folder_of, make_folder};
 pub use self::fold::{FoldError, Keep, Segment, segments};
 pub(crate) use self::fold::{Folded, base, fold, line, trim};
 pub use self::origins::add_calls;

@@ -115,10 +115,7 @@ impl Recorder {
 
     /// A controller that starts after these records.
     pub(crate) fn after(rules: &Arc<Rules>, mut records: Vec<Record>) -> Recorder {
-        let mut history = History::new(rules);
-        for record in &records {
-            history.add(record).unwrap();
-        }
+        let history = history_after(rules, &records);
         let run = history.rules_to_run(rules);
         let evaluator = crate::evaluator(&run, 1).unwrap();
         let (mut core, correction) = Core::restore(evaluator, run, history, SystemTime::UNIX_EPOCH).unwrap();
@@ -194,12 +191,18 @@ pub(crate) fn records_of(rules: &Arc<Rules>, seed: u64) -> Vec<Record> {
     recorder.records
 }
 
-/// The record that stands for all of these.
-pub(crate) fn base_of(rules: &Rules, records: &[Record]) -> Record {
+/// The state after these records.
+fn history_after(rules: &Rules, records: &[Record]) -> History {
     let mut history = History::new(rules);
     for record in records {
         history.add(record).unwrap();
     }
+    history
+}
+
+/// The record that stands for all of these.
+pub(crate) fn base_of(rules: &Rules, records: &[Record]) -> Record {
+    let history = history_after(rules, records);
     let at = "2026-11-27T00:00:00Z".to_owned();
     history.into_base(format!("{at}-0badcafe").into(), 1, at, rules.text())
 }

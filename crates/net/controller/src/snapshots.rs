@@ -21,14 +21,6 @@ use crate::journal::{self, FoldError, JournalError, Records, Replay};
 pub fn of_folder(folder: &Path, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8>, FoldError> {
     let path = folder.to_owned();
     let records = Records::read(folder)?.ok_or(FoldError::Empty { path })?;
-    of_records(records, rules, cancel)
-}
-
-/// The snapshot of these records.
-///
-/// # Errors
-/// As [`of_folder`].
-pub fn of_records(records: Records, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8>, FoldError> {
     let path = records.path().to_owned();
     let (base, _) = sum(records, rules, cancel)?;
     Ok(of_record(&base).map_err(|source| JournalError::Io {

@@ -63,6 +63,12 @@ struct Name {
     id: String,
 }
 
+impl Name {
+    fn of(object: &ObjectText) -> Result<Name, String> {
+        serde_json::from_str(object.text()).map_err(|_| format!("no object: {}", object.text()))
+    }
+}
+
 /// An object as the records so far leave it.
 #[derive(Debug)]
 pub(crate) struct Kept {
@@ -140,8 +146,7 @@ impl History {
         let (mut put, mut is_new) = (Vec::new(), Vec::new());
         let mut revisions = record.base.iter().flat_map(|base| base.revisions.iter().copied());
         for object in &record.objects.put {
-            let name = serde_json::from_str::<Name>(object.text());
-            let Name { kind, id } = name.map_err(|_| fault(format!("no object: {}", object.text())))?;
+            let Name { kind, id } = Name::of(object).map_err(fault)?;
             put.extend(record.key.as_ref().map(|_| ObjectKey::new(kind.as_str(), id.as_str())));
             let revision = self.put((kind, id), object, record.txn, revisions.next());
             is_new.extend(record.key.as_ref().map(|_| revision.created == record.txn));
@@ -380,9 +385,8 @@ pub(crate) fn objects_of(record: &Record, kinds: &Kinds) -> Result<ObjectStore, 
     let mut revisions = record.base.iter().flat_map(|base| base.revisions.iter().copied());
     let mut objects = KeptObjects::new();
     for object in &record.objects.put {
-        let why = || format!("no object: {}", object.text());
-        let name = serde_json::from_str::<Name>(object.text());
-        let Name { kind, id } = name.map_err(|_| RestoreError::Record { txn: record.txn, why: why() })?;
+        let fault = |why| RestoreError::Record { txn: record.txn, why };
+        let Name { kind, id } = Name::of(object).map_err(fault)?;
         let revision = revisions.next().unwrap_or_default();
         objects.insert((kind, id), Kept { text: object.clone(), revision });
     }

@@ -1,7 +1,6 @@
 //! The calls about the rules that run.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use weft_core::rules_versions::RulesVersion;
 use super::changes::key_of;
 use super::messages::refused;
 use super::{Api, account, origin, stopping};
+use crate::journal::folder_of;
 use crate::listener::Account;
 use crate::prepared_rules;
 
@@ -97,7 +97,7 @@ impl Api {
         }
     }
 
-    /// The rows that other rules make of the present state. Without them, as for rules that cannot run, the engine's thread does the work.
+    /// Derives the rows of other rules from the present state. Returns none for rules that cannot run: the engine's thread says why.
     async fn prepare(&self, rules: &Arc<Rules>, account: &Account) -> Result<Option<PreparedRows>, Status> {
         if rules.version() == self.rules().version() {
             return Ok(None);
@@ -107,7 +107,7 @@ impl Api {
         let (rules, make, journal) = (rules.clone(), self.make.clone(), self.journal.clone());
         place
             .work_within(PREPARE_TIME, move |cancel| {
-                let folder = journal.parent().unwrap_or(Path::new("."));
+                let folder = folder_of(&journal);
                 Ok(prepared_rules::prepare(folder, state, &rules, &make, cancel))
             })
             .await

@@ -41,6 +41,11 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), JournalError> {
     if folder.is_dir() { Ok(()) } else { Err(failed(io::ErrorKind::NotADirectory.into())) }
 }
 
+/// The folder of a journal.
+pub(crate) fn folder_of(journal: &Path) -> &Path {
+    journal.parent().unwrap_or(Path::new("."))
+}
+
 fn is_empty(path: &Path) -> bool {
     path.as_os_str().is_empty()
 }

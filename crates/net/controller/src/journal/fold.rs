@@ -165,7 +165,7 @@ impl Folded {
 impl Journal {
     /// The folder.
     pub(crate) fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("."))
+        files::folder_of(&self.path)
     }
 
     /// The last record.

@@ -88,8 +88,11 @@ impl Written {
         PreparedRows { written: self, rows, bytes }
     }
 
-    /// What hooks remember when the rules take over from hooks that now remember this; `None` if the rows cannot be used then.
-    fn memories(&self, now: &Memories) -> Option<Memories> {
+    /// What hooks remember when these rules take over from hooks that now remember this; `None` if the rows cannot be used then.
+    fn memories(&self, rules: &Rules, now: &Memories) -> Option<Memories> {
+        if self.version != rules.version() {
+            return None;
+        }
         let mut memories = self.after.clone();
         let tables = now.keys().chain(self.before.keys());
         for table in tables.filter(|table| now.get(*table) != self.before.get(*table)) {
@@ -104,7 +107,7 @@ impl PreparedRows {
     /// The rows and what hooks remember with them, if they can be used for these rules where hooks remember this.
     pub(super) fn saved(&mut self, rules: &Rules, now: &Memories) -> Option<(SavedRows<'_>, Memories)> {
         let PreparedRows { written, rows, bytes } = self;
-        let memories = (written.version == rules.version()).then(|| written.memories(now))??;
+        let memories = written.memories(rules, now)?;
         let rows = (&mut **rows as &mut dyn Read).take(*bytes);
         Some((SavedRows { txn: written.txn, memories: written.after.clone(), rows }, memories))
     }
@@ -112,7 +115,7 @@ impl PreparedRows {
     /// Whether a core would use them.
     pub fn fit(&self, rules: &Rules, core: &Core) -> bool {
         let now = memories_under(core.evaluator.memories(), rules);
-        self.written.version == rules.version() && self.written.memories(&now).is_some()
+        self.written.memories(rules, &now).is_some()
     }
 }
 
