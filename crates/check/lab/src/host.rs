@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cleanup::CONTROLLER;
 use crate::command::{ip_batch, run, tool, tool_in};
 use crate::registry::{Kind, check_name, namespace};
 use crate::{Error, Vswitch};
@@ -62,6 +63,13 @@ impl Host {
         mtu: u16,
     ) -> Result<Host, Error> {
         check_name("host name", &spec.name)?;
+        if spec.name == CONTROLLER {
+            return Err(Error::invalid(
+                "host name",
+                CONTROLLER,
+                "a lab's controller has the folder of this name",
+            ));
+        }
         let [a, b, c, d] = spec.ip.octets();
         Ok(Host {
             vswitch: Vswitch::plan(&spec.name, namespace(lab, Kind::Host, &spec.name), run_dir, &spec.name)?,

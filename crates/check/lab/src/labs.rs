@@ -107,6 +107,19 @@ impl Lab {
         Ok(lab)
     }
 
+    /// Makes sure that [`Lab::create`] can make a lab of this name, before anything is done for it.
+    pub fn check_free(name: &str) -> Result<(), Error> {
+        let state = match State::load(name) {
+            Err(Error::NoLab(_)) => return Ok(()),
+            other => other.ok(),
+        };
+        match registry::ownership(name, state.as_ref())? {
+            Ownership::Kept => Err(Error::Kept(name.to_owned())),
+            Ownership::Process(pid) => Err(Error::InUse { lab: name.to_owned(), pid }),
+            Ownership::Abandoned => Ok(()),
+        }
+    }
+
     /// Opens a running lab: one kept by [`Lab::keep`], or one that a live process owns.
     pub fn open(name: &str) -> Result<Lab, Error> {
         let state = State::load(name)?;

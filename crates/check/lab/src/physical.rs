@@ -5,13 +5,15 @@
 //! `br-int` to it by patch ports. Machines on the network are at access ports of a VLAN.
 
 use crate::command::{ip_batch, run, tool, tool_in};
-use crate::registry::{Kind, check_name, namespace};
+use crate::registry::{Kind, check_name, fitting, namespace};
 use crate::state::State;
 use crate::vm::add_pair;
 use crate::{Error, Host, Lab, Vswitch};
 
 /// The maximum length of a network's name, which follows `br-`.
 const LONGEST_NAME: usize = 12;
+/// Names that no network can have: hosts have bridges `br-phy` and `br-int`.
+const TAKEN: [&str; 2] = ["phy", "int"];
 
 /// The switch of all physical networks of a lab.
 pub(crate) fn vswitch(state: &State) -> Result<Vswitch, Error> {
@@ -24,7 +26,7 @@ pub(crate) fn vswitch(state: &State) -> Result<Vswitch, Error> {
 pub(crate) fn check(state: &State) -> Result<(), Error> {
     for (at, network) in state.physical.iter().enumerate() {
         check_name("physical network", network)?;
-        if network.len() > LONGEST_NAME || ["phy", "int"].contains(&network.as_str()) {
+        if network.len() > LONGEST_NAME || TAKEN.contains(&network.as_str()) {
             let reason =
                 format!("at most {LONGEST_NAME} characters, and neither phy nor int, which hosts use");
             return Err(Error::invalid("physical network", network, reason));
@@ -34,6 +36,11 @@ pub(crate) fn check(state: &State) -> Result<(), Error> {
         }
     }
     if state.physical.is_empty() { Ok(()) } else { vswitch(state).map(drop) }
+}
+
+/// A name for a physical network of a lab: as much like `wanted` as names can be, and not taken.
+pub fn fitting_network(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    fitting(wanted, LONGEST_NAME, |name| TAKEN.contains(&name) || is_taken(name))
 }
 
 /// Checks that a machine can be placed in this VLAN. It belongs to no host.

@@ -20,7 +20,7 @@ pub(crate) const REGISTRY: &str = "/run/weft-lab";
 /// The first part of every namespace name.
 const PREFIX: &str = "weft";
 
-/// The maximum length of a lab's or host's name; a unix socket's path is limited to 107 bytes in total.
+/// The maximum length of the name of a lab, a host or a machine; a unix socket's path is limited to 107 bytes in total.
 const LONGEST_NAME: usize = 24;
 
 /// The folder where `ip netns` keeps names.
@@ -142,6 +142,31 @@ pub(crate) enum Kind {
     Physical,
 }
 
+/// A name for a host or a machine of a lab: as much like `wanted` as names can be, and not taken.
+pub fn fitting_name(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    fitting(wanted, LONGEST_NAME, is_taken)
+}
+
+/// The same of at most `longest` characters.
+pub(crate) fn fitting(wanted: &str, longest: usize, is_taken: impl Fn(&str) -> bool) -> String {
+    let fitting = |c: char| match c.to_ascii_lowercase() {
+        c @ ('a'..='z' | '0'..='9' | '_') => c,
+        _ => '-',
+    };
+    let plain: String = wanted.chars().map(fitting).skip_while(|c| *c == '-').collect();
+    let plain = if plain.is_empty() { "x" } else { &plain };
+    let name = |number: usize| {
+        let ending = if number == 1 { String::new() } else { format!("-{number}") };
+        let begin: String = plain.chars().take(longest.saturating_sub(ending.len())).collect();
+        begin + &ending
+    };
+    let mut number = 1;
+    while is_taken(&name(number)) {
+        number += 1;
+    }
+    name(number)
+}
+
 /// Refuses names that would not fit into the name of a namespace or file, or into a socket's path.
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
@@ -236,6 +261,22 @@ mod tests {
         assert_eq!(lab_of("weft.a.underlay"), Some("a"));
         assert_eq!(lab_of("weftish.a.underlay"), None);
         assert_eq!(lab_of("hv1"), None);
+    }
+
+    #[test]
+    fn a_fitting_name_is_valid_and_free_and_like_the_wanted_one() {
+        let fitting = |wanted: &str, taken: &[&str]| {
+            let name = fitting_name(wanted, |name| taken.contains(&name));
+            check_name("host name", &name).unwrap();
+            name
+        };
+        assert_eq!(fitting("web-1", &[]), "web-1");
+        assert_eq!(fitting("HV1.example.org", &["hv1"]), "hv1-example-org");
+        assert_eq!(fitting("web-1", &["web-1", "web-1-2"]), "web-1-3");
+        assert_eq!(fitting("--", &[]), "x");
+        let uuid = "2e2a9f4c-8e0e-4f1c-a8f2-000000000001";
+        assert_eq!(fitting(uuid, &[]), "2e2a9f4c-8e0e-4f1c-a8f2-");
+        assert_eq!(fitting(uuid, &["2e2a9f4c-8e0e-4f1c-a8f2-"]), "2e2a9f4c-8e0e-4f1c-a8f-2");
     }
 
     #[test]

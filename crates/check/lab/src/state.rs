@@ -62,6 +62,9 @@ pub struct Vm {
     pub addresses: Vec<IpNet>,
     /// Default routes, at most one per address family.
     pub gateways: Vec<IpAddr>,
+    /// The OpenFlow port number that it asks for.
+    #[serde(default)]
+    pub ofport: Option<u16>,
     /// The MTU of eth0, bytes.
     pub mtu: u16,
     /// The other end of its eth0.

@@ -31,6 +31,8 @@ pub struct VmSpec {
     pub addresses: Vec<String>,
     /// Default routes, at most one per address family.
     pub gateways: Vec<IpAddr>,
+    /// The OpenFlow port number to ask for; Open vSwitch gives another one if it is taken.
+    pub ofport: Option<u16>,
     /// The MTU in bytes; `None` is the underlay's MTU less 100. A larger packet is dropped silently in a tunnel.
     pub mtu: Option<u16>,
     /// The other end of its eth0.
@@ -54,6 +56,7 @@ impl VmSpec {
             mac: mac.into(),
             addresses: Vec::new(),
             gateways: Vec::new(),
+            ofport: None,
             mtu: None,
             link: Link::Host,
             trunk: false,
@@ -346,6 +349,7 @@ fn plan(state: &mut State, spec: &VmSpec) -> Result<Vm, Error> {
         mac: mac(&spec.mac)?,
         addresses,
         gateways: spec.gateways.clone(),
+        ofport: spec.ofport,
         mtu,
         link: spec.link.clone(),
         trunk: spec.trunk,
@@ -461,6 +465,8 @@ fn plug(host: &Host, vm: &Vm, wait: Wait) -> Result<(), Error> {
     let mut arguments = if wait == Wait::No || !runs { vec!["--no-wait"] } else { Vec::new() };
     arguments.extend(["--may-exist", "add-port", "br-int", &vm.port]);
     arguments.extend(["--", "set", "Interface", &vm.port, &iface_id, &mac]);
+    let ofport = vm.ofport.map(|number| format!("ofport_request={number}"));
+    arguments.extend(ofport.as_deref());
     host.vsctl(&arguments)?;
     if wait == Wait::ForPort && runs {
         host.ofport(&vm.port)?;

@@ -12,7 +12,7 @@ pub mod reach;
 pub mod scenario;
 pub mod tenants;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
@@ -26,11 +26,14 @@ use lab::{Lab, Link, Options, VmSpec};
 use tokio::runtime::Runtime;
 use weft_client::Client;
 use weft_client::Flows;
-use weft_client::pb::{Receipt, StatusResponse};
+use weft_client::pb::{Receipt, StatusResponse, SwitchStatus};
 use weft_core::Rules;
 
 /// How long anything here may take. An idle machine needs a few seconds; the rest is for one that is busy.
 pub const DEADLINE: Duration = Duration::from_mins(2);
+
+/// The controller's state folder, in its folder.
+const STATE: &str = "state";
 
 /// Time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(10);
@@ -58,6 +61,8 @@ pub struct Settings {
     pub may_be_kept: bool,
     /// Where the controller listens; by default, on a socket in its folder.
     pub listen: Option<String>,
+    /// Other lines of the controller's configuration.
+    pub configuration: Vec<String>,
 }
 
 impl Settings {
@@ -74,6 +79,7 @@ impl Settings {
             remote: false,
             may_be_kept: false,
             listen: None,
+            configuration: Vec::new(),
         }
     }
 }
@@ -106,16 +112,7 @@ impl Testbed {
         let mut options = Options::new(&settings.name).hosts(settings.hosts);
         options.physical.clone_from(&settings.physical);
         options.underlay_mtu = settings.underlay_mtu;
-        let lab = Lab::create(options)?;
-        let folder = lab.state()?.run_dir.join(lab::CONTROLLER);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut testbed = Testbed { settings, lab: Some(lab), controller: None, folder, runtime };
-        testbed.lab()?.warm_underlay()?;
-        if testbed.settings.remote {
-            testbed.lab()?.lay_management()?;
-        }
-        testbed.write_configuration()?;
+        let mut testbed = Testbed::around(Lab::create(options)?, settings)?;
         testbed.start_controller()?;
         let nodes = testbed.hosts_as_objects()?;
         testbed.apply("transport nodes", &nodes)?;
@@ -124,6 +121,22 @@ impl Testbed {
             ensure!(Instant::now() < deadline, "no connection to the switches:\n{}", testbed.end_of_log());
             std::thread::sleep(LOOK);
         }
+        Ok(testbed)
+    }
+
+    /// A lab, and a controller that is configured but not [started](Testbed::start_controller): its folder may get a state first. What the
+    /// settings say of hosts and networks has been decided by whoever made the lab.
+    pub fn around(lab: Lab, settings: Settings) -> Result<Testbed> {
+        let folder = lab.state()?.run_dir.join(lab::CONTROLLER);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let testbed = Testbed { settings, lab: Some(lab), controller: None, folder, runtime };
+        // Otherwise the first packet through each tunnel is lost while its neighbour is resolved.
+        testbed.lab()?.warm_underlay()?;
+        if testbed.settings.remote {
+            testbed.lab()?.lay_management()?;
+        }
+        testbed.write_configuration()?;
         Ok(testbed)
     }
 
@@ -153,12 +166,20 @@ impl Testbed {
         self.folder.join("weft.log")
     }
 
+    /// The controller's state folder.
+    pub fn state(&self) -> PathBuf {
+        self.folder.join(STATE)
+    }
+
     fn write_configuration(&self) -> Result<()> {
-        let mut text = format!("state = \"state\"\nlisten = \"{}\"\n", self.controller_address());
+        let mut text = format!("state = \"{STATE}\"\nlisten = \"{}\"\n", self.controller_address());
         let rules: Vec<String> =
             self.settings.rules.iter().map(|path| format!("\"{}\"", path.display())).collect();
         if !rules.is_empty() {
             let _ = writeln!(text, "rules = [{}]", rules.join(", "));
+        }
+        for line in &self.settings.configuration {
+            let _ = writeln!(text, "{line}");
         }
         fs::write(self.configuration(), text).context("cannot write the controller's configuration")
     }
@@ -293,17 +314,34 @@ impl Testbed {
         for vm in lab.vms()?.into_iter().filter(|vm| vm.attached && vm.link == Link::Host) {
             *plugged.entry(vm.host).or_default() += 1;
         }
+        self.wait_for_hosts(&plugged, |_| ())
+    }
+
+    /// The same for the switches of these nodes, each with the number of virtual interfaces that it is to report. `done` is told each of them as
+    /// soon as it is in sync.
+    pub fn wait_for_hosts(
+        &self,
+        plugged: &BTreeMap<String, u64>,
+        mut done: impl FnMut(&SwitchStatus),
+    ) -> Result<StatusResponse> {
         let start = Instant::now();
+        let mut told = BTreeSet::new();
         loop {
             let status = self.status()?;
-            let reported: BTreeMap<String, u64> = status
-                .switches
-                .iter()
-                .filter(|switch| switch.connected && switch.synced && switch.pending == 0)
-                .map(|switch| (switch.node.clone(), switch.vifs))
-                .collect();
-            if reported == plugged {
-                lab.flush_datapaths()?;
+            let in_sync = |switch: &&SwitchStatus| {
+                switch.connected
+                    && switch.synced
+                    && switch.pending == 0
+                    && plugged.get(&switch.node) == Some(&switch.vifs)
+            };
+            let ready: Vec<&SwitchStatus> = status.switches.iter().filter(in_sync).collect();
+            for switch in &ready {
+                if told.insert(switch.node.clone()) {
+                    done(switch);
+                }
+            }
+            if ready.len() == plugged.len() {
+                self.lab()?.flush_datapaths()?;
                 return Ok(status);
             }
             ensure!(

@@ -22,7 +22,7 @@ pub fn of_folder(folder: &Path, rules: &Rules, cancel: &Cancel) -> Result<Vec<u8
     let path = folder.to_owned();
     let records = Records::read(folder)?.ok_or(FoldError::Empty { path })?;
     let path = records.path().to_owned();
-    let (base, _) = sum(records, rules, cancel)?;
+    let (base, _) = sum(records, None, rules, cancel)?;
     Ok(of_record(&base).map_err(|source| JournalError::Io {
         path,
         what: "cannot compress the snapshot",
@@ -38,12 +38,18 @@ pub fn of_record(base: &Record) -> io::Result<Vec<u8>> {
     journal::line(base).and_then(|line| journal::compress(&line))
 }
 
-/// What some records add up to, as one record, and how many of them are single transactions.
+/// What some records add up to, up to a transaction or the last acknowledged one, as one record, and how many of them are single
+/// transactions.
 ///
 /// # Errors
 /// As [`of_folder`].
-pub fn sum(mut records: Records, rules: &Rules, cancel: &Cancel) -> Result<(Record, u64), FoldError> {
-    let base = journal::base(&mut records, None, rules, cancel)?;
+pub fn sum(
+    mut records: Records,
+    until: Option<u64>,
+    rules: &Rules,
+    cancel: &Cancel,
+) -> Result<(Record, u64), FoldError> {
+    let base = journal::base(&mut records, until, rules, cancel)?;
     let transactions = base.txn - records.base_txn();
     Ok((base, transactions))
 }

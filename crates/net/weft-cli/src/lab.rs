@@ -16,6 +16,10 @@ use weft_core::Rules;
 
 use crate::exit::Failure;
 
+/// The name of a lab, unless told otherwise, and the variable that tells.
+const NAME: &str = "weft";
+const NAME_VARIABLE: &str = "WEFT_LAB";
+
 /// How long a controller has to answer before another one is started.
 const ANSWER: Duration = Duration::from_secs(2);
 
@@ -28,9 +32,9 @@ pub(crate) struct Lab {
     #[arg(
         long = "lab",
         global = true,
-        default_value = "weft",
+        default_value = NAME,
         value_name = "NAME",
-        env = "WEFT_LAB",
+        env = NAME_VARIABLE,
         hide_env_values = true
     )]
     name: String,
@@ -183,7 +187,7 @@ enum Command {
 }
 
 /// Converts an error of the lab to a failure of the command.
-fn failed(error: Error) -> Failure {
+pub(crate) fn failed(error: Error) -> Failure {
     match error {
         Error::Invalid { .. }
         | Error::Exists { .. }
@@ -298,38 +302,18 @@ impl Lab {
     }
 
     fn up_with_controller(&self, hosts: u8, physical: &[String]) -> Result<(), Failure> {
-        let outside = |error: anyhow::Error| match error.downcast::<Error>() {
-            Ok(error) => failed(error),
-            Err(error) => Failure::Outside(format!("{error:#}")),
-        };
-        let address = crate::client::usual_address();
-        if crate::client::ask(Some(&address), ANSWER, |client| async { Some(client) }).is_some() {
-            return Err(Failure::Rejected(format!(
-                "a controller listens at {address} already; stop it, or set WEFT_CONTROLLER to another address"
-            )));
-        }
-        let weft = std::env::current_exe().map_err(|error| Failure::outside("cannot start weft", error))?;
+        Network::check_free(&self.name).map_err(failed)?;
+        let address = free_address()?;
         let settings = Settings {
             hosts,
             physical: physical.to_vec(),
             may_be_kept: true,
-            listen: Some(address.clone()),
-            ..Settings::new(&self.name, weft)
+            listen: Some(address),
+            ..Settings::new(&self.name, this_program()?)
         };
-        let testbed = Testbed::start(settings).map_err(outside)?;
-        tell_hosts(testbed.lab().map_err(outside)?)?;
-        let log = testbed.log();
-        testbed.keep().map_err(outside)?;
-        let name = &self.name;
-        eprintln!("a controller with these hosts listens at {address}; its log is {}", log.display());
-        if let Ok(choice) = crate::contexts::choose(None, None)
-            && choice.address != address
-        {
-            let other = choice.address;
-            eprintln!("other commands ask {other} (`weft context show`): give them --controller {address}");
-        }
-        eprintln!("lab {name} is running; `weft lab down {name}` ends both");
-        Ok(())
+        let testbed = Testbed::start(settings).map_err(testbed_failed)?;
+        tell_hosts(testbed.lab().map_err(testbed_failed)?)?;
+        leave_running(testbed)
     }
 
     fn list(&self) -> Result<(), Failure> {
@@ -437,6 +421,54 @@ impl Lab {
         }
         if result.received == 0 { Err(Failure::Outside(format!("{vm} cannot reach {to}"))) } else { Ok(()) }
     }
+}
+
+/// The name of a lab that a command without an option for it makes.
+pub(crate) fn usual_name() -> String {
+    std::env::var(NAME_VARIABLE).unwrap_or_else(|_| NAME.to_owned())
+}
+
+/// Converts an error of a lab with a controller.
+pub(crate) fn testbed_failed(error: anyhow::Error) -> Failure {
+    match error.downcast::<Error>() {
+        Ok(error) => failed(error),
+        Err(error) => Failure::Outside(format!("{error:#}")),
+    }
+}
+
+/// The program that the controller of a lab runs.
+pub(crate) fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::outside("cannot start weft", error))
+}
+
+/// Where the controller of a lab listens.
+///
+/// # Errors
+/// Another one listens there.
+pub(crate) fn free_address() -> Result<String, Failure> {
+    let address = crate::client::usual_address();
+    if crate::client::ask(Some(&address), ANSWER, |client| async { Some(client) }).is_some() {
+        return Err(Failure::Rejected(format!(
+            "a controller listens at {address} already; stop it, or set WEFT_CONTROLLER to another address"
+        )));
+    }
+    Ok(address)
+}
+
+/// Leaves a lab and its controller running, and says how to reach and to end them.
+pub(crate) fn leave_running(testbed: Testbed) -> Result<(), Failure> {
+    let (address, log) = (testbed.controller_address(), testbed.log());
+    let name = testbed.lab().map_err(testbed_failed)?.name().to_owned();
+    testbed.keep().map_err(testbed_failed)?;
+    eprintln!("a controller with these hosts listens at {address}; its log is {}", log.display());
+    if let Ok(choice) = crate::contexts::choose(None, None)
+        && choice.address != address
+    {
+        let other = choice.address;
+        eprintln!("other commands ask {other} (`weft context show`): give them --controller {address}");
+    }
+    eprintln!("lab {name} is running; `weft lab down {name}` ends both");
+    Ok(())
 }
 
 /// Says which hosts there are.

@@ -2,6 +2,8 @@
 
 mod bisect;
 mod flows;
+#[cfg(feature = "lab")]
+mod lab;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +32,7 @@ const EXAMPLE: &str = r#"Examples:
   weft replay net.weft --rules builtin my-rules     what other rules would have made of it
   weft replay STATE --bisect 'acl(id: "a1", ..)'    the transaction that made a row (dis)appear
   weft replay STATE --bisect 'packet web-1 --to db-1 --tcp 5432'   … that a packet arrives or not
+  weft replay net.weft --lab --hosts hv1,hv7        these hosts with real Open vSwitch (as root)
 
 RECORDED is a snapshot (`weft snapshot take`), a journal, or the state folder of a controller. The
 rules are those that ran then; for a journal without them, the built-in ones. `weft explain`,
@@ -60,6 +63,14 @@ pub(crate) struct Replay {
     /// Tables to show: `all`, or names with commas [default: output tables]
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
     tables: Vec<String>,
+    /// Build the hosts of --hosts with real Open vSwitch, in a `weft lab`
+    #[cfg(feature = "lab")]
+    #[arg(long, requires = "hosts", conflicts_with_all = ["from", "host", "rules", "bisect", "tables"])]
+    lab: bool,
+    /// The hosts to build, with commas
+    #[cfg(feature = "lab")]
+    #[arg(long, requires = "lab", value_delimiter = ',', value_name = "HOSTS")]
+    hosts: Vec<String>,
     /// Number of worker threads; it does not change the result
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
@@ -71,6 +82,10 @@ impl Replay {
         // What comes first decides which segment of a state folder is read.
         let recorded = Recorded::open(&self.recorded, self.from.or(self.at))?;
         let at = recorded.last_until(self.at)?;
+        #[cfg(feature = "lab")]
+        if self.lab {
+            return lab::run(&recorded, &self.hosts, &at, usize::from(self.workers));
+        }
         if let Some(words) = self.bisect.as_deref().and_then(|asked| asked.strip_prefix("packet ")) {
             return verdict::run(&recorded, words, &at);
         }

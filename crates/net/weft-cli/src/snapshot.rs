@@ -143,7 +143,7 @@ impl Take {
 /// The state at the end of what is recorded, its rules, and how many transactions there are one by one.
 fn state(recorded: &Recorded) -> Result<(Record, Rules, u64), Failure> {
     let rules = recorded.rules(&recorded.last_until(None)?)?;
-    let sum = snapshots::sum(recorded.records()?, &rules, &Cancel::default());
+    let sum = snapshots::sum(recorded.records()?, None, &rules, &Cancel::default());
     let (record, transactions) = sum.map_err(|error| fold_failure(&error))?;
     Ok((record, rules, transactions))
 }
@@ -194,7 +194,8 @@ impl Names {
     }
 }
 
-fn fold_failure(error: &FoldError) -> Failure {
+/// The failure of adding records up.
+pub(crate) fn fold_failure(error: &FoldError) -> Failure {
     match error {
         FoldError::Journal(error) => recorded::failure(error),
         error => Failure::Rejected(error.to_string()),

@@ -91,6 +91,13 @@ fn a_replay_has_the_flows_and_the_changes_of_every_transaction() {
     }
     assert_eq!(folder.weft(&["eval", "builtin", "-i", "net.weft", "--final"]).stdout, contents.stdout);
 
+    // What is asked is checked before anything is built.
+    let refused = folder.weft(&["replay", "net.weft", "--lab", "--hosts", "hv1,hv3"]);
+    let said = "error: the recording has no host hv3; did you mean hv1? (it has hv1, hv2)\n";
+    assert_eq!(refused.has_status(1).stderr, said);
+    let refused = folder.weft(&["replay", "net.weft", "--lab"]);
+    assert!(refused.has_status(2).stderr.contains("--hosts <HOSTS>"), "{}", refused.stderr);
+
     let found = folder.weft(&["replay", "state", "--bisect", r#"acl(id: "a", ..)"#]);
     assert!(found.has_status(0).stdout.contains("appeared with transaction 3, of "), "{}", found.stdout);
     let found = folder.weft(&["replay", "net.weft", "--bisect", r#"acl(id: "a", ..)"#]);

@@ -8,7 +8,7 @@
 //!
 //! In reading order: [`machine`] (events and effects) with [`now`] (the time, as a value); [`core`] (objects, reports, desired states,
 //! and what a request does to them) with [`terms`] and [`harm`] (what it is refused for), [`rules`] with `rules_versions` (what was loaded while it ran), [`api_names`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
-//! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`], [`restore`] and [`times`] (the state as the journal has it), [`anonymise`] (the same under other names);
+//! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`], [`restore`] and [`times`] (the state as the journal has it), [`anonymise`] (the same under other names), [`relocate`] (the same with other switches);
 //! [`fleet`] (the switches) with [`levels`] (what is observed), [`underlay`] (what probes measure) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
 //! [`neighbourhood`], [`listings`], [`logical_flows`], [`drops`].
 //!
@@ -43,6 +43,7 @@ pub mod receipt;
 pub mod record;
 mod refusal;
 mod refused_reports;
+pub mod relocate;
 pub mod reports;
 pub mod restore;
 pub mod rules;

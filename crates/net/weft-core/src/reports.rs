@@ -24,6 +24,7 @@ use serde_json::Value as Json;
 use switch_model::InterfaceId;
 
 use crate::record::Record;
+use crate::relocate::Interface;
 
 /// A port in a report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -346,6 +347,17 @@ impl Reports {
     /// The number of interfaces that a switch has reported.
     pub(crate) fn vif_count(&self, node: &str) -> usize {
         self.nodes.get(node).map_or(0, |report| report.vifs.len())
+    }
+
+    /// The virtual interfaces that a switch has reported, by the ids of their ports.
+    pub(crate) fn interfaces(&self, node: &str) -> Vec<Interface> {
+        let vifs = self.nodes.get(node).into_iter().flat_map(|report| &report.vifs);
+        let interface = |(port, vif): (&String, &Vif)| Interface {
+            port: port.clone(),
+            ofport: vif.ofport,
+            mac: vif.mac.clone(),
+        };
+        vifs.map(interface).collect()
     }
 
     /// Adds the reports of a journal record. The error describes the record's fault.

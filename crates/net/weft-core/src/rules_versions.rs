@@ -65,6 +65,11 @@ pub struct RulesVersion {
 pub struct RulesVersions(Vec<RulesVersion>);
 
 impl RulesVersions {
+    /// One version.
+    pub(crate) fn of(version: RulesVersion) -> Self {
+        RulesVersions(vec![version])
+    }
+
     /// Follows the change that a record has, if it has one: its transaction, its time and who asked for it.
     pub(crate) fn follow(&mut self, change: Option<&RulesChange>, txn: u64, at: &str, by: &str) {
         let Some(RulesChange { text, instead_of, before }) = change else { return };

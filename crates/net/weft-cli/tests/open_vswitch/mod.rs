@@ -2,5 +2,6 @@
 
 mod end_to_end;
 mod network;
+mod replayed;
 mod trace;
 mod zones_and_counters;
