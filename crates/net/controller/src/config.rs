@@ -104,7 +104,7 @@ keys! {
     /// The days after which a segment is removed.
     journal_days: u16 = 30, Some("30"), "a number from 0 to 65535";
     /// A host is lost after this number of seconds without a connection: other hosts take over what it relays and replicates. A
-    /// shorter interruption changes nothing.
+    /// shorter interruption changes nothing. For its first connection after a start of the controller, a host has at least 30 seconds.
     host_lost_after: u16 = 10, Some("10"), "a number from 0 to 65535";
     /// A lost host is back after this number of seconds with a connection.
     host_back_after: u16 = 2, Some("2"), "a number from 0 to 65535";
@@ -283,11 +283,12 @@ impl Config {
     /// When a host counts as lost.
     pub fn patience(&self) -> Patience {
         let seconds = |seconds: u16| Duration::from_secs(seconds.into());
+        let lost_after = seconds(self.host_lost_after);
         Patience {
-            lost_after: seconds(self.host_lost_after),
+            lost_after,
             back_after: seconds(self.host_back_after),
+            first: Patience::default().first.max(lost_after),
             most_lost: self.lost_hosts_max.0,
-            ..Patience::default()
         }
     }
 
@@ -459,6 +460,12 @@ mod tests {
         }
         let error = Config::load(&folder.path().join("none.toml")).unwrap_err().to_string();
         assert!(error.starts_with("cannot read the configuration "), "{error}");
+    }
+
+    #[test]
+    fn a_host_has_as_long_for_its_first_connection_as_for_any() {
+        let first = |text: &str| toml::from_str::<Config>(text).unwrap().patience().first.as_secs();
+        assert_eq!([first("host_lost_after = 0"), first(""), first("host_lost_after = 600")], [30, 30, 600]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::snapshot::fold_failure;
 const NOWHERE: &str = "not-built";
 /// Hosts that are not built never connect. If they were lost, others would take over what they relay and replicate, as they did not when
 /// the fault was recorded.
-const NOBODY_IS_LOST: &str = "lost_hosts_max = 0";
+const NOBODY_IS_LOST: &str = "host_lost_after = 65535";
 
 /// Builds these hosts as they were after a transaction, and leaves them running.
 pub(super) fn run(recorded: &Recorded, names: &[String], at: &Head, workers: usize) -> Result<(), Failure> {
@@ -143,16 +143,14 @@ fn write_state(state: &Record, folder: &Path) -> Result<(), Failure> {
 
 /// What to do with the lab.
 fn next_steps(hosts: &Hosts, machines: &Machines) -> String {
-    let mut steps = Vec::new();
+    let mut text = "\nNow you can:\n".to_owned();
     if let Some((from, to)) = machines.pair() {
-        steps.push(format!("weft lab exec {from} ping -c 3 {to}"));
+        text += &format!("  weft lab exec {from} ping -c 3 {to}\n");
     }
-    if let Some(host) = hosts.specs().first() {
-        steps.push(format!("weft lab host {} ovs-ofctl -O OpenFlow15 dump-flows br-int", host.name));
+    if let Some((_, host)) = hosts.names().next() {
+        text += &format!("  weft lab host {host} ovs-ofctl -O OpenFlow15 dump-flows br-int\n");
     }
-    steps.push("weft lab down".to_owned());
-    let lines: String = steps.iter().map(|step| format!("  {step}\n")).collect();
-    format!("\nNow you can:\n{lines}")
+    text + "  weft lab down\n"
 }
 
 #[cfg(test)]

@@ -54,11 +54,11 @@ fn network() -> String {
 fn machines() -> Vec<VmSpec> {
     let on = |name: &str, host: &str, address: &str, mac: u8| {
         let mac = format!("02:00:00:00:00:{mac:02x}");
-        let gateway = IpAddr::from([10, 0, if address.starts_with("10.0.1.") { 1 } else { 0 }, 254]);
+        let gateway = IpAddr::from([10, 0, u8::from(address.starts_with("10.0.1.")), 254]);
         VmSpec::new(name, host, name, mac).address(format!("{address}/24")).gateway(gateway)
     };
     let mut wrong = on("wrong", "hv1", "10.0.0.5", 0x55);
-    wrong.iface_id = LONG.to_owned();
+    LONG.clone_into(&mut wrong.iface_id);
     let mut pod = on("pod", "hv1", "10.0.0.6", 6);
     pod.link = lab::Link::Tag { parent: "web".to_owned(), tag: 5 };
     vec![

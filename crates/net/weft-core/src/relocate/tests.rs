@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::core::History;
-use crate::record::RulesText;
+use crate::record::{ObjectChanges, RulesText};
 use crate::test_core;
 
 const RULES: &str = r#"
@@ -154,7 +154,7 @@ fn all_else_stays_as_it_was_recorded() {
     let base = |record: &Record| record.base.clone().unwrap();
     assert_eq!(base(&after).revisions, base(&before).revisions);
     let but_hosts = |record: &Record| {
-        let mut record = Record { base: None, objects: Default::default(), ..record.clone() };
+        let mut record = Record { base: None, objects: ObjectChanges::default(), ..record.clone() };
         record.insert.remove("transport_node");
         record
     };

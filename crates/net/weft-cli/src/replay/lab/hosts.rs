@@ -20,7 +20,7 @@ const PREFIXES: std::ops::RangeInclusive<u8> = 8..=24;
 /// Hosts to be built.
 pub(super) struct Hosts {
     /// By their recorded names.
-    hosts: Vec<Host>,
+    built: Vec<Host>,
     /// Physical networks of the lab, by their recorded names.
     networks: BTreeMap<String, String>,
     /// The length of the prefix of the network between them.
@@ -59,7 +59,7 @@ impl Hosts {
         let (addresses, prefix) = kept.unwrap_or_else(|| (new_addresses_beside(&all, objects.len()), 24));
         // The folder of the controller has this name.
         let mut taken = BTreeSet::from([lab::CONTROLLER.to_owned()]);
-        let (mut networks, mut hosts) = (BTreeMap::new(), Vec::new());
+        let (mut networks, mut built) = (BTreeMap::new(), Vec::new());
         for (object, address) in objects.iter().zip(addresses) {
             let name = fitting_name(object.id(), |name| taken.contains(name));
             taken.insert(name.clone());
@@ -71,20 +71,20 @@ impl Hosts {
                 }
             }
             let spec = HostSpec::new(name, address);
-            hosts.push(Host { node: object.id().to_string(), spec, networks: of_host });
+            built.push(Host { node: object.id().to_string(), spec, networks: of_host });
         }
         let mtu = objects.iter().filter_map(|object| underlay_mtu(recording, object)).max();
-        Ok(Hosts { hosts, networks, prefix, mtu: mtu.unwrap_or(UNDERLAY_MTU), new_addresses })
+        Ok(Hosts { built, networks, prefix, mtu: mtu.unwrap_or(UNDERLAY_MTU), new_addresses })
     }
 
     /// How many.
     pub(super) fn len(&self) -> usize {
-        self.hosts.len()
+        self.built.len()
     }
 
     /// What the lab makes.
     pub(super) fn specs(&self) -> Vec<HostSpec> {
-        self.hosts.iter().map(|host| host.spec.clone()).collect()
+        self.built.iter().map(|host| host.spec.clone()).collect()
     }
 
     /// The names of the lab's physical networks.
@@ -94,7 +94,7 @@ impl Hosts {
 
     /// Each host: its recorded name, and its name in the lab.
     pub(super) fn names(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.hosts.iter().map(|host| (host.node.as_str(), host.spec.name.as_str()))
+        self.built.iter().map(|host| (host.node.as_str(), host.spec.name.as_str()))
     }
 
     /// Where each host is in the lab, by its recorded name.
@@ -112,13 +112,13 @@ impl Hosts {
             };
             Ok((host.node.clone(), place))
         };
-        self.hosts.iter().map(place).collect()
+        self.built.iter().map(place).collect()
     }
 
     /// A line for each of them, and for what has another name in the lab.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        for Host { node, spec, .. } in &self.hosts {
+        for Host { node, spec, .. } in &self.built {
             let other =
                 if *node == spec.name { String::new() } else { format!(", in the lab {}", spec.name) };
             text += &format!("host {node}{other}: tunnel address {}\n", spec.ip);

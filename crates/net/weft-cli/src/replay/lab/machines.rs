@@ -45,7 +45,7 @@ impl Machines {
         let object = known.by_id.get(port.as_str()).copied();
         let mut spec = VmSpec::new(&name, host, port, "");
         spec.ofport = Some(*ofport);
-        self.address(&mut spec, object, mac.parse().ok().filter(is_unicast), known);
+        self.address(&mut spec, object, mac.parse().ok().filter(|mac| is_unicast(*mac)), known);
         let behind = object.map_or(&[][..], |object| known.behind(object));
         spec.trunk = !behind.is_empty();
         self.specs.push(spec);
@@ -104,9 +104,14 @@ impl Machines {
                 _ => format!("on {}", spec.host),
             };
             let port = self.ports.get(&spec.name).map_or(String::new(), |port| format!(" (port {port})"));
-            let addresses: String = spec.addresses.iter().map(|address| format!(" {address}")).collect();
-            let gateways: String = spec.gateways.iter().map(|gateway| format!(" via {gateway}")).collect();
-            text += &format!("machine {}{port}: {place}, {}{addresses}{gateways}\n", spec.name, spec.mac);
+            text += &format!("machine {}{port}: {place}, {}", spec.name, spec.mac);
+            for address in &spec.addresses {
+                text += &format!(" {address}");
+            }
+            for gateway in &spec.gateways {
+                text += &format!(" via {gateway}");
+            }
+            text.push('\n');
         }
         if self.specs.iter().any(|spec| !spec.addresses.is_empty() && spec.gateways.is_empty()) {
             text +=
@@ -119,7 +124,7 @@ impl Machines {
 /// A locally administered MAC address.
 const LOCAL: u64 = 0x0a00_0000_0000;
 
-fn is_unicast(mac: &MacAddr) -> bool {
+fn is_unicast(mac: MacAddr) -> bool {
     mac.0[0] & 1 == 0 && mac.to_u64() != 0
 }
 
