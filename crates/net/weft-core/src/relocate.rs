@@ -17,6 +17,7 @@ use objects::{Object, ObjectKey, ObjectStore};
 use serde_json::{Map, Value as Json};
 
 use crate::record::{Base, ObjectText, Record};
+pub use crate::reports::Interface;
 use crate::reports::Reports;
 use crate::restore::{RestoreError, objects_of};
 use crate::rules::Rules;
@@ -67,17 +68,6 @@ pub struct Place {
     pub openflow: String,
     /// Its bridge on each physical network.
     pub bridge_mappings: BTreeMap<String, String>,
-}
-
-/// An interface that a host has reported.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interface {
-    /// Its `iface-id`: the id of its port.
-    pub port: String,
-    /// Its OpenFlow port number.
-    pub ofport: u16,
-    /// Its `attached-mac`; empty if it has none.
-    pub mac: String,
 }
 
 /// A recorded state: what the records up to some transaction add up to.

@@ -24,7 +24,6 @@ use serde_json::Value as Json;
 use switch_model::InterfaceId;
 
 use crate::record::Record;
-use crate::relocate::Interface;
 
 /// A port in a report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +44,17 @@ impl fmt::Display for Port {
             Port::Patch(name) => write!(f, "patch {name}"),
         }
     }
+}
+
+/// An interface that a host has reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its `iface-id`: the id of its port.
+    pub port: String,
+    /// Its OpenFlow port number.
+    pub ofport: u16,
+    /// Its `attached-mac`; empty if it has none.
+    pub mac: String,
 }
 
 /// The last report of every switch.
