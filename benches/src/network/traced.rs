@@ -134,6 +134,8 @@ const MOVED: usize = 50;
 pub(crate) fn lines_of_journal(runs: usize, settings: Run) -> Result<Vec<Line>> {
     let folder = tempfile::tempdir().context("cannot make a folder for the journal")?;
     let (mut recorded, mut reports) = record(settings, folder.path())?;
+    let planted = recorded.count() + 1;
+    recorded.apply(planted_objects())?;
     let hosts: Vec<String> = reports.keys().cloned().collect();
     for round in 0..2 {
         let begun = recorded.count();
@@ -162,7 +164,42 @@ pub(crate) fn lines_of_journal(runs: usize, settings: Run) -> Result<Vec<Line>> 
         lines.push(line(&all, &what, 2, Aim::AtMost(10.0), |run| run.time_s));
         lines.push(line(&all, "… peak memory, MiB", 0, Aim::None, |run| run.peak_mib));
     }
+    let [row, packet] =
+        [r#"switch(id: "planted", ..)"#.to_owned(), format!("packet {FROM} --to {TO} --udp {PLANTED}")];
+    for (what, asked, answer) in [
+        ("a row", row, format!("appeared with transaction {planted}, ")),
+        ("a packet", packet, format!("Transaction {planted}, ")),
+    ] {
+        let times = (0..runs).map(|_| bisect(&journal, &asked, &answer)).collect::<Result<Vec<f64>>>()?;
+        let what =
+            format!("weft replay --bisect of {what} over {LONG} transactions, planted among the first, s");
+        lines.push(Line::alone(what, 1, times, Aim::AtMost(60.0)));
+    }
     Ok(lines)
+}
+
+/// The UDP port that a planted ACL opens.
+const PLANTED: u16 = 53;
+
+/// What a bisect looks for: a switch, and an ACL that lets a packet arrive.
+fn planted_objects() -> [Json; 2] {
+    [
+        json!({"kind": "switch", "id": "planted"}),
+        json!({"kind": "acl", "id": "planted", "port": TO, "direction": "to_port", "priority": 65000,
+            "match": {"ip_proto": "udp", "tp_dst": PLANTED}, "action": "allow"}),
+    ]
+}
+
+/// Bisects a journal. Returns the seconds that it takes.
+fn bisect(journal: &str, asked: &str, answer: &str) -> Result<f64> {
+    let begun = Instant::now();
+    let output = Command::new(measure::weft()?)
+        .args(["replay", journal, "--bisect", asked])
+        .stderr(Stdio::inherit())
+        .output()?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    ensure!(told.contains(answer), "{asked}: {told}");
+    Ok(begun.elapsed().as_secs_f64())
 }
 
 /// The switches of two hosts report that a port is with the other one now.

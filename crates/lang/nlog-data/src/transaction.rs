@@ -1,5 +1,6 @@
 //! Transactions, deltas, errors, and the interface of evaluators.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{Read, Take, Write};
 
@@ -210,7 +211,9 @@ pub type Memories = BTreeMap<String, serde_json::Value>;
 ///
 /// Derived tables are empty before the first accepted transaction, which may be an empty one; its delta includes the
 /// rows that follow from the program's facts. A program whose facts cause an error refuses every transaction.
-pub trait Evaluator {
+///
+/// It is `Any`, so that whoever has made one can do with it what only one of its type can do, such as going on with other rules.
+pub trait Evaluator: Any {
     /// The tables of the program.
     fn schema(&self) -> &Schema;
 
@@ -252,7 +255,7 @@ pub trait Evaluator {
         Ok(found)
     }
 
-    /// Bounds the next commit, and only that one. An undo has no bound. The default ignores the bound, which suits an evaluator that only
+    /// Bounds the next commit or edit of rules, and only that one. An undo has no bound. The default ignores the bound, which suits an evaluator that only
     /// gets small transactions.
     fn bound(&mut self, _bound: Bound) {}
 

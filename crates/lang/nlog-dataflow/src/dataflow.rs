@@ -138,6 +138,11 @@ impl Dataflow {
         self.core.program()
     }
 
+    /// Whether it has several workers.
+    pub fn is_shared(&self) -> bool {
+        self.core.workers.is_some()
+    }
+
     /// The work of the engine since it was started, and its present contents.
     pub fn profile(&mut self) -> Result<Profile, CommitError> {
         self.wait(async |core| core.profile().await)
@@ -178,7 +183,8 @@ impl Dataflow {
     /// program's tables that `options` observe. It reports all rows of a new table as inserted. A hook goes on with what it
     /// remembers if it reads and fills the same tables.
     ///
-    /// Several workers first load all rows into one. They share the work again after idle time.
+    /// Several workers first load all rows into one. They share the work again after idle time. An edit that exceeds the
+    /// [bound](Evaluator::bound) of the next transaction changes nothing.
     pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
         match &mut self.carrier {
             None => now(self.core.propose(program, options)),

@@ -1,14 +1,15 @@
 //! Edits of rules in a running engine: the delta of each edit is the difference of the reference's results for the two
 //! programs, and afterwards the engine behaves like one that always had the new rules.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::generate::Case;
 use crate::support::{Random, compile, transaction};
 use nlog::Program;
 use nlog_data::{
-    CommitError, Delta, ErrorCode, Evaluator, Role, TableDelta, TableId, Tables, Transaction,
-    TransactionError, json,
+    Bound, Cancel, CommitError, Delta, ErrorCode, Evaluator, Most, Progress, Role, Row, RuleId, TableDelta,
+    TableId, Tables, Transaction, TransactionError, json,
 };
 use nlog_dataflow::fused::ChangeError;
 use nlog_dataflow::{Dataflow, Options};
@@ -24,11 +25,42 @@ fn options_of(attribute: bool, workers: usize) -> Options {
     Options { observe: Tables::All, attribute, plan_anew_from, workers, ..Options::default() }
 }
 
-/// The same program with only some of its rules.
+/// The same program with only some of its rules, of which some are written in other words.
 fn some_rules(program: &Arc<Program>, random: &mut Random) -> Arc<Program> {
     let mut some = Program::clone(program);
     some.rules.retain(|_| random.chance(70));
+    for rule in some.rules.iter_mut().filter(|_| random.chance(15)) {
+        rule.fingerprint = rule.fingerprint.rotate_left(7);
+    }
+    some.rules.sort_by_key(|rule| rule.fingerprint);
     Arc::new(some)
+}
+
+/// The fingerprint of the rule that each row is attributed to, by table.
+type RulesOfRows = BTreeMap<(TableId, Row), u64>;
+
+/// Follows the changes of a program's derived tables.
+fn attribute(rules: &mut RulesOfRows, delta: &Delta, program: &Program) {
+    for (table, changed) in &delta.tables {
+        if program.schema.table(*table).role == Role::Input {
+            continue;
+        }
+        for row in &changed.delete {
+            rules.remove(&(*table, row.clone()));
+        }
+        let new = changed.insert.iter().zip(&changed.rules);
+        let others = changed.reattributed.iter().map(|(row, rule)| (row, rule));
+        let fingerprint = |rule: RuleId| program.rule(rule).fingerprint;
+        rules.extend(new.chain(others).map(|(row, rule)| ((*table, row.clone()), fingerprint(*rule))));
+    }
+}
+
+/// The same of a program with these inputs.
+fn rules_of_rows(program: &Arc<Program>, inputs: &Transaction) -> RulesOfRows {
+    let mut reference = Reference::new(Arc::clone(program), Tables::All).with_attribution();
+    let mut rules = RulesOfRows::new();
+    attribute(&mut rules, &reference.commit(inputs).expect("it is accepted").delta, program);
+    rules
 }
 
 /// All input rows as one transaction.
@@ -136,12 +168,14 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
             }
         }
         let rows = inputs(&mut engine);
+        let before = Arc::clone(engine.program());
         let Ok(mut old) = reference(&program, &rows, attribute) else { continue };
         let next = some_rules(&whole, &mut random);
         let new = reference(&next, &rows, attribute);
         let accept = random.chance(60);
         let ours = engine.propose(Arc::clone(&next), &options).map(|proposal| {
             let delta = proposal.delta().to_rows();
+            assert_eq!(proposal.rows().delta, delta);
             if accept {
                 proposal.accept();
             }
@@ -155,6 +189,13 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
                     (line(&delta, &next), line(&difference(&next, &mut old, &mut new), &next));
                 if ours != theirs {
                     return Err(format!("step {step}: the edit is\n{ours}, not\n{theirs}"));
+                }
+                if attribute {
+                    let mut rules = rules_of_rows(&before, &rows);
+                    self::attribute(&mut rules, &delta, &next);
+                    if rules != rules_of_rows(&next, &rows) {
+                        return Err(format!("step {step}: rows are attributed to other rules: {delta:?}"));
+                    }
                 }
                 tally.changed += usize::from(!ours.ends_with(r#""insert":{},"delete":{}}"#));
                 let (count, now) =
@@ -228,6 +269,32 @@ fn tables_come_and_go_with_their_rows() {
     assert_eq!(engine.contents(blocked).expect("it is there").len(), 1, "a dry run takes nothing away");
     engine.propose(Arc::clone(&first), &options(false)).expect("it is right").accept();
     assert_eq!(engine.contents(first.schema.find("on").expect("declared")).expect("it is there").len(), 1);
+}
+
+#[test]
+fn an_edit_stops_at_its_bound() {
+    let first = compile(PEERS);
+    let mut engine = Dataflow::new(Arc::clone(&first), options(false)).expect("it starts");
+    let ports: Vec<String> = (0..100).map(|port| format!(r#"["p{port}","h"]"#)).collect();
+    let rows = format!(r#"{{"insert":{{"on":[{}],"at":[["h",1]]}}}}"#, ports.join(","));
+    engine.commit(&transaction(&first, &rows)).expect("it is right");
+    let pairs = compile(&format!(
+        "{PEERS} output table pair(one: string, other: string); pair(one, other) :- on(one, hv), on(other, hv);"
+    ));
+    let most = |rows| Bound {
+        most: Most { rows, ..Most::ANY },
+        cancel: Cancel::default(),
+        progress: Progress::default(),
+    };
+    engine.bound(most(1000));
+    let stopped = engine.propose(Arc::clone(&pairs), &options(false)).err().expect("ten times as many rows");
+    assert!(matches!(stopped, ChangeError::Commit(CommitError::Stopped(_))), "{stopped}");
+    let gone = transaction(&first, r#"{"delete":{"on":[["p99","h"]]}}"#);
+    let delta = engine.commit(&gone).expect("it is as it was").delta;
+    assert!(line(&delta, &first).contains(r#""reach":[["p99",1]]"#));
+    engine.bound(most(10_000));
+    let proposal = engine.propose(Arc::clone(&pairs), &options(false)).expect("it is within the bound");
+    assert_eq!(proposal.rows().delta.tables.values().map(|table| table.insert.len()).sum::<usize>(), 99 * 99);
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Saving, Worker};
 use crate::journal::{self, Journal, JournalError, Keep, Lock, Records, Replay, Saved};
 use crate::listener::{BindError, Listener, SocketFile};
+use crate::run::edit;
 use crate::running_rules::RunningRules;
 use crate::server::serve;
 
@@ -193,6 +194,7 @@ impl Daemon {
                 prepare(&evaluator, &rules, replay).and_then(|Prepared { mut core, journal, saving }| {
                     core.bound(rule_rows, requests.activity.progress().clone());
                     core.make_evaluators_with(evaluator);
+                    core.edit_evaluators_with(Arc::new(edit));
                     let conventions = core.rules().conventions().clone();
                     let drivers = Running::new(drivers, runtime.clone(), sender, conventions, Some(start));
                     let machine = Machine::start(core, patience, requests.status.clone(), engine::now());

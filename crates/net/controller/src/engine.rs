@@ -163,6 +163,12 @@ pub(crate) struct ChangeRequest {
     answer: Answer<Result<Applied, Refusal>>,
 }
 
+impl ChangeRequest {
+    fn changes_rules(&self) -> bool {
+        matches!(self.change, Change::Rules { .. })
+    }
+}
+
 /// A handle that sends requests to the engine thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {

@@ -70,4 +70,4 @@ pub use api::delta_message;
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
 pub use journal_view::JournalView;
-pub use run::{check, evaluator, run};
+pub use run::{check, edit, evaluator, run};

@@ -11,7 +11,7 @@ use nlog_data::{Row, TableId};
 use objects::{Batch, Cancel, ObjectStore};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
-use weft_core::core::{Core, CoreError, History, PreparedRows};
+use weft_core::core::{AppliedTransaction, Core, CoreError, History, RulesTransition};
 use weft_core::record::Record;
 use weft_core::rules::Rules;
 
@@ -120,6 +120,7 @@ impl Recorder {
         let evaluator = crate::evaluator(&run, 1).unwrap();
         let (mut core, correction) = Core::restore(evaluator, run, history, SystemTime::UNIX_EPOCH).unwrap();
         core.make_evaluators_with(Arc::new(|rules| crate::evaluator(rules, 1)));
+        core.edit_evaluators_with(Arc::new(crate::edit));
         records.extend(correction);
         Recorder { rules: rules.clone(), core, records }
     }
@@ -134,14 +135,24 @@ impl Recorder {
     }
 
     /// Goes on with other rules, unless they are refused. Returns whether it does.
-    pub(crate) fn load(&mut self, rules: &Arc<Rules>, prepared: Option<PreparedRows>) -> bool {
-        match self.core.change_rules(rules, prepared, "test", SystemTime::UNIX_EPOCH) {
-            Ok(accepted) => {
-                self.records.extend(accepted.transaction.map(|done| done.journalled()));
-                self.core.journalled();
-                true
-            }
-            Err(CoreError::Refused(_)) => false,
+    pub(crate) fn load(&mut self, rules: &Arc<Rules>, transition: RulesTransition) -> bool {
+        let Some(done) = self.change_rules(rules, transition) else { return false };
+        self.records.extend(done.map(|done| done.journalled()));
+        self.core.journalled();
+        true
+    }
+
+    /// Goes on with other rules, which is not recorded yet; `None` if they are refused.
+    pub(crate) fn change_rules(
+        &mut self,
+        rules: &Arc<Rules>,
+        transition: RulesTransition,
+    ) -> Option<Option<AppliedTransaction>> {
+        // What is recorded is on disk.
+        self.core.journalled();
+        match self.core.change_rules(rules, transition, "test", SystemTime::UNIX_EPOCH) {
+            Ok(accepted) => Some(accepted.transaction),
+            Err(CoreError::Refused(_)) => None,
             Err(failed) => panic!("{failed}"),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use conformance::{NumberedWorld, Step};
 use nlog_data::Cancel;
 use test_random::Random;
-use weft_core::core::{Core, MakeEvaluator, PreparedRows};
+use weft_core::core::{Core, MakeEvaluator, PreparedRows, RulesTransition};
 use weft_core::record::RulesText;
 use weft_core::rules::Rules;
 
@@ -86,10 +86,21 @@ fn assert_same(these: &Core, those: &Core, seed: u64) {
     }
 }
 
+/// An edit that is undone has never been.
+fn tried_out(configured: &Arc<Rules>, recorder: &mut Recorder, edited: &Arc<Rules>, seed: u64) {
+    let before = Recorder::after(configured, recorder.records.clone());
+    let last_txn = recorder.core.last_txn();
+    if let Some(Some(done)) = recorder.change_rules(edited, RulesTransition::Edit) {
+        recorder.core.undo(done).unwrap();
+    }
+    assert_eq!(recorder.core.last_txn(), last_txn, "seed {seed}");
+    assert_same(&before.core, &recorder.core, seed);
+}
+
 #[test]
 fn rules_that_are_loaded_make_what_a_restart_with_them_makes() {
     let rules = Arc::new(Rules::built_in().unwrap());
-    let (mut loads, mut prepared_loads) = (0, 0);
+    let (mut loads, mut prepared_loads, mut edits) = (0, 0, 0);
     let seeds = test_random::seeds!("rules_that_are_loaded_make_what_a_restart_with_them_makes", 2);
     for seed in seeds {
         let (history, mut random) = (history_of(seed), Random::new(seed));
@@ -110,9 +121,18 @@ fn rules_that_are_loaded_make_what_a_restart_with_them_makes() {
                 prepared.as_ref().is_some_and(|prepared| prepared.fit(edited, &recorder.core))
             };
             let fits = edited.as_ref().is_some_and(fits);
-            if edited.is_some_and(|edited| recorder.load(&edited, prepared)) {
+            let is_edit = random.chance(60)
+                && edited.as_ref().is_some_and(|edited| {
+                    if random.chance(50) {
+                        tried_out(&rules, &mut recorder, edited, seed);
+                    }
+                    recorder.load(edited, RulesTransition::Edit)
+                });
+            let prepared = RulesTransition::Replace(prepared.map(Box::new));
+            if is_edit || edited.is_some_and(|edited| recorder.load(&edited, prepared)) {
                 loads += 1;
-                prepared_loads += usize::from(fits);
+                edits += usize::from(is_edit);
+                prepared_loads += usize::from(fits && !is_edit);
                 has_other_rules = true;
             } else if !has_other_rules || random.chance(50) {
                 assert_eq!(recorder.records.len(), before);
@@ -124,7 +144,7 @@ fn rules_that_are_loaded_make_what_a_restart_with_them_makes() {
         }
     }
     assert!(
-        loads > prepared_loads && prepared_loads > 0,
-        "{loads} loads, {prepared_loads} of them of prepared rows"
+        loads > prepared_loads + edits && prepared_loads > 0 && edits > 0,
+        "{loads} loads, {prepared_loads} of them of prepared rows, {edits} by an edit"
     );
 }

@@ -9,7 +9,7 @@ use controller::Parts;
 use objects::ObjectKey;
 use weft_client::{Changes, Client, ClientError, pb};
 use weft_core::Rules;
-use weft_core::core::{Accepted, AppliedTransaction, Core, CoreError, Refusal};
+use weft_core::core::{Accepted, AppliedTransaction, Core, CoreError, Refusal, RulesTransition};
 use weft_core::record::Record;
 
 use crate::core::state;
@@ -32,7 +32,8 @@ fn core_of(rules: &Arc<Rules>, records: &[Record]) -> (Core, Option<Record>) {
 }
 
 fn load(core: &mut Core, rules: &Arc<Rules>) -> Result<Option<AppliedTransaction>, CoreError> {
-    core.change_rules(rules, None, "test", now()).map(|Accepted { transaction, .. }| transaction)
+    core.change_rules(rules, RulesTransition::Replace(None), "test", now())
+        .map(|Accepted { transaction, .. }| transaction)
 }
 
 /// All that is known of a network besides the number of the last transaction.
@@ -252,10 +253,52 @@ async fn a_running_controller_takes_other_rules_and_goes_back() {
     running.stop().await;
 }
 
+/// Those with one more kind of objects, for which no engine can be edited.
+fn others_with_a_kind() -> String {
+    others() + "object extra { note: opt<string>; }\n"
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_is_edited_to_rules_that_differ_in_what_they_derive() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules_of_text(RULES);
+    let versions = Arc::new(Mutex::new(Vec::new()));
+    let made = versions.clone();
+    let evaluator = move |rules: &Rules| {
+        made.lock().unwrap().push(rules.version());
+        controller::evaluator(rules, 1)
+    };
+    let switches = Switches::default();
+    let parts = Parts { evaluator: Arc::new(evaluator), ..parts(folder.path(), rules.clone(), &switches) };
+    let running = start_with(parts, switches).await;
+    let mut client = running.client().await;
+    apply_by(&mut client, NETWORK).await.unwrap();
+    let dry_run = pb::Terms { dry_run: true, ..pb::Terms::default() };
+    let flows =
+        |running: &Running| running.switches.look("hv1", |switch| shown(switch.desired.as_ref().unwrap()));
+    let before = flows(&running);
+    let tried = client.change(request(&others(), dry_run)).await.unwrap();
+    let done = client.change(request(&others(), pb::Terms::default())).await.unwrap();
+    assert_eq!((tried.txn, &tried.delta), (None, &done.delta), "a dry run says what a load does");
+    assert_eq!(done.txn, Some(2));
+    // Three ports on two hosts: each flow goes and comes.
+    let delta = done.delta.unwrap();
+    assert_eq!((delta.added, delta.deleted, delta.replaced), (6, 6, 0));
+    let after = flows(&running);
+    assert_ne!(after, before);
+    assert_eq!(*versions.lock().unwrap(), [rules.version()], "only the first engine was made");
+    apply_by(&mut client, "{kind: switch_port, id: red-9, switch: red}").await.unwrap();
+    let loaded = flows(&running);
+    running.stop().await;
+    let running = start(folder.path(), &rules).await;
+    assert_eq!(flows(&running), loaded, "the restart derives the same");
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_go_on_while_other_rules_derive_their_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let (rules, other) = (rules_of_text(RULES), rules_of_text(&others()));
+    let (rules, other) = (rules_of_text(RULES), rules_of_text(&others_with_a_kind()));
     // The first engine of the other rules takes as long as the test wants.
     let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
     let (slow, first) = (other.version(), Mutex::new(Some((begin, released))));
@@ -275,7 +318,10 @@ async fn transactions_go_on_while_other_rules_derive_their_rows() {
     apply_by(&mut client, NETWORK).await.unwrap();
 
     let mut loader = running.client().await;
-    let load = tokio::spawn(async move { loader.change(request(&others(), pb::Terms::default())).await });
+    let load =
+        tokio::spawn(
+            async move { loader.change(request(&others_with_a_kind(), pb::Terms::default())).await },
+        );
     within(tokio::task::spawn_blocking(move || begun.recv())).await.unwrap().unwrap();
     let meanwhile =
         within(apply_by(&mut client, "{kind: switch_port, id: red-9, switch: red}")).await.unwrap();

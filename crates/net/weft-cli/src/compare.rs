@@ -166,25 +166,31 @@ impl Difference {
             text += &format!("{key}: {word}\n");
         }
         text += &delta::to_text(&self.switches);
-        for (word, problems) in [("new problem", &self.new_problems), ("problem resolved", &self.resolved)] {
-            for problem in problems {
-                text += &format!("{word}: {} {}: {}\n", problem.kind, problem.id, problem.text);
-            }
-        }
-        text
+        text + &problem_lines(&self.new_problems, &self.resolved)
     }
 
     fn json(&self) -> Json {
         let object = |(key, outcome): (&ObjectKey, &&str)| json!({"kind": &*key.kind, "id": &*key.id, "outcome": outcome});
-        let problem = |problem: &Arc<Problem>| {
-            let Problem { kind, id, code, text } = &**problem;
-            json!({"kind": kind, "id": id, "code": code, "text": text})
-        };
         json!({
             "objects": self.objects.iter().map(object).collect::<Vec<_>>(),
             "delta": message_json::to_json(&self.switches),
-            "new_problems": self.new_problems.iter().map(problem).collect::<Vec<_>>(),
-            "resolved_problems": self.resolved.iter().map(problem).collect::<Vec<_>>(),
+            "new_problems": self.new_problems.iter().map(problem_json).collect::<Vec<_>>(),
+            "resolved_problems": self.resolved.iter().map(problem_json).collect::<Vec<_>>(),
         })
     }
+}
+
+/// A line for each problem that comes or goes.
+pub(crate) fn problem_lines(new: &[Arc<Problem>], resolved: &[Arc<Problem>]) -> String {
+    let line = |word: &str, problem: &Arc<Problem>| {
+        format!("{word}: {} {}: {}\n", problem.kind, problem.id, problem.text)
+    };
+    let new = new.iter().map(|problem| line("new problem", problem));
+    new.chain(resolved.iter().map(|problem| line("problem resolved", problem))).collect()
+}
+
+/// A problem as JSON.
+pub(crate) fn problem_json(problem: &Arc<Problem>) -> Json {
+    let Problem { kind, id, code, text } = &**problem;
+    json!({"kind": kind, "id": id, "code": code, "text": text})
 }

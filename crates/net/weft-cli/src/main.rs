@@ -38,6 +38,7 @@ mod recorded;
 mod replacement;
 mod replay;
 mod rules;
+mod saved_files;
 mod schema;
 mod snapshot;
 mod status;

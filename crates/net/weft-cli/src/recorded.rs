@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
 
-use controller::journal::{self, JournalError, Records, segments};
+use controller::journal::{self, JournalError, Records, Segment, segments};
 use nlog::Sources;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -16,6 +16,9 @@ use weft_core::record::{RulesChange, RulesText};
 use weft_core::rules::Rules;
 
 use crate::exit::{Failure, say};
+
+/// The journal in a state folder.
+const JOURNAL: &str = "journal.jsonl";
 
 /// A moment: after a transaction, or at a time.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,8 @@ impl FromStr for Moment {
 /// A file with records.
 pub(crate) struct Recorded {
     file: PathBuf,
+    /// The state folder that was named, of which this is one file.
+    folder: Option<PathBuf>,
     /// The first record.
     first: Head,
     rules: Option<RulesText>,
@@ -96,15 +101,39 @@ impl Recorded {
         if !path.is_dir() {
             return Recorded::of_file(path.to_owned());
         }
-        let newest = Recorded::of_file(path.join("journal.jsonl"))?;
-        let Some(at) = at else { return Ok(newest) };
-        let mut older = segments(path).map_err(|error| Failure::outside(path.display(), error))?;
-        let mut found = newest;
-        while found.begins_after(at) {
-            let Some(segment) = older.pop() else { break };
-            found = Recorded::of_file(segment.path)?;
+        let mut found = Recorded::in_folder(path, path.join(JOURNAL))?;
+        while at.is_some_and(|at| found.begins_after(at)) {
+            let Some(earlier) = found.earlier()? else { break };
+            found = earlier;
         }
         Ok(found)
+    }
+
+    fn in_folder(folder: &Path, file: PathBuf) -> Result<Recorded, Failure> {
+        Ok(Recorded { folder: Some(folder.to_owned()), ..Recorded::of_file(file)? })
+    }
+
+    /// The file of the same folder that has what was recorded before this one begins.
+    pub(crate) fn earlier(&self) -> Result<Option<Recorded>, Failure> {
+        self.neighbour(|all| all.iter().rev().find(|segment| segment.first < self.first.txn))
+    }
+
+    /// The file of the same folder that goes on where this one ends.
+    pub(crate) fn later(&self) -> Result<Option<Recorded>, Failure> {
+        let Some(folder) = self.folder.as_deref().filter(|folder| folder.join(JOURNAL) != self.file) else {
+            return Ok(None);
+        };
+        let segment = self.neighbour(|all| all.iter().find(|segment| segment.first > self.first.txn))?;
+        segment.map_or_else(|| Recorded::in_folder(folder, folder.join(JOURNAL)), Ok).map(Some)
+    }
+
+    fn neighbour(
+        &self,
+        which: impl FnOnce(&[Segment]) -> Option<&Segment>,
+    ) -> Result<Option<Recorded>, Failure> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let all = segments(folder).map_err(|error| Failure::outside(folder.display(), error))?;
+        which(&all).map(|segment| Recorded::in_folder(folder, segment.path.clone())).transpose()
     }
 
     fn of_file(file: PathBuf) -> Result<Recorded, Failure> {
@@ -118,7 +147,7 @@ impl Recorded {
             ))
         })?;
         let rules = first.base.and_then(|base| base.rules);
-        Ok(Recorded { file, first: first.head, rules, changes: OnceCell::new() })
+        Ok(Recorded { file, folder: None, first: first.head, rules, changes: OnceCell::new() })
     }
 
     fn begins_after(&self, at: Moment) -> bool {
@@ -163,7 +192,7 @@ impl Recorded {
         Ok(text)
     }
 
-    /// Says that the rules changed between two transactions, of which a command computes everything with the same.
+    /// Says that the rules changed between two transactions of this file, of which a command computes everything with the same.
     pub(crate) fn warn_of_other_rules(&self, from: &Head, to: &Head) -> Result<(), Failure> {
         for (txn, _) in self.changes_of_rules()?.iter().filter(|(txn, _)| *txn > from.txn && *txn <= to.txn) {
             say(format_args!(

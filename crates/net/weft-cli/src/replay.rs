@@ -79,24 +79,24 @@ pub(crate) struct Replay {
 impl Replay {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        // What comes first decides which segment of a state folder is read.
-        let recorded = Recorded::open(&self.recorded, self.from.or(self.at))?;
+        let recorded = Recorded::open(&self.recorded, self.at)?;
         let at = recorded.last_until(self.at)?;
         #[cfg(feature = "lab")]
         if self.lab {
             return lab::run(&recorded, &self.hosts, &at, usize::from(self.workers));
         }
+        if let Some(from) = self.from {
+            let recorded = Recorded::open(&self.recorded, Some(from))?;
+            return self.changes(recorded, from, &at);
+        }
         if let Some(words) = self.bisect.as_deref().and_then(|asked| asked.strip_prefix("packet ")) {
-            return verdict::run(&recorded, words, &at);
+            return verdict::run(recorded, words, &at);
         }
         if let Some(atom) = &self.bisect {
-            return bisect::run(&recorded, atom, &at, usize::from(self.workers));
+            return bisect::run(recorded, atom, &at, usize::from(self.workers));
         }
         if let Some(host) = &self.host {
             return flows::run(&recorded, host, &at, &self.rules, usize::from(self.workers));
-        }
-        if let Some(from) = self.from {
-            return self.changes(&recorded, &recorded.last_until(Some(from))?, &at);
         }
         if self.rules.is_empty() {
             return self.contents(&recorded, &at);
@@ -119,15 +119,27 @@ impl Replay {
         out.flush().map_err(Failure::output)
     }
 
-    /// Prints a line for each transaction after one.
-    fn changes(&self, recorded: &Recorded, from: &Head, at: &Head) -> Result<(), Failure> {
-        recorded.warn_of_other_rules(from, at)?;
-        let program = compile_sources(&recorded.sources(from)?)?;
+    /// Prints a line for each transaction after a moment: of a file, and of those that follow it in its folder.
+    fn changes(&self, mut recorded: Recorded, from: Moment, at: &Head) -> Result<(), Failure> {
+        let from = recorded.last_until(Some(from))?;
+        recorded.warn_of_other_rules(&from, at)?;
+        let program = compile_sources(&recorded.sources(&from)?)?;
         let tables = chosen_tables(&self.tables, &program.schema)?;
-        let engine = engine_at(recorded, &program, &tables, from.txn, usize::from(self.workers))?;
+        let engine = engine_at(&recorded, &program, &tables, from.txn, usize::from(self.workers))?;
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
         let mut run = Run::of_journal(recorded.file(), program, from.txn, at.txn);
-        run.journal(recorded.file(), &mut Running::Fixed(Box::new(engine)), Some(&mut out), &mut |_, _| {})?;
+        let mut running = Running::Fixed(Box::new(engine));
+        loop {
+            run.journal(recorded.file(), &mut running, Some(&mut out), &mut |_, _| {})?;
+            if run.progress.last_number >= at.txn {
+                break;
+            }
+            let Some(later) = recorded.later()? else { break };
+            // Its first record stands for those that have run.
+            let begin = Head { txn: run.progress.last_number, ..from.clone() };
+            later.warn_of_other_rules(&begin, at)?;
+            recorded = later;
+        }
         out.flush().map_err(Failure::output)?;
         run.finish()
     }

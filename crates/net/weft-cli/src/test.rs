@@ -1,10 +1,11 @@
 //! `weft test`: the unit tests beside rules.
 //!
-//! In reading order: `files` (the files of tests), `report` (the output), `watch` (a run after every change). The crate
+//! In reading order: `files` (the files of tests), `report` (the output), `watch` (a run after every change), `verdicts` (which of them change). The crate
 //! `rule-tests` runs a single test.
 
 mod files;
 mod report;
+mod verdicts;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ use crate::exit::Failure;
 use crate::program::{load_failure, show};
 use report::Tally;
 use rule_tests::Outcome;
+pub(crate) use verdicts::{OtherVerdict, Verdicts};
 
 /// The end of `--help`.
 const EXAMPLE: &str = r#"Tests are in files named NAME.test.nlog. Each file and its imports form one program:

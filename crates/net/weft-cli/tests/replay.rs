@@ -12,6 +12,7 @@ use crate::receipts::{host, until};
 use crate::routes;
 use crate::support::Folder;
 use crate::support::controller::{Controller, DEADLINE, seed};
+use crate::support::watched::Watched;
 
 /// Small networks fold often.
 const SMALL_SEGMENTS: &str = "journal_segment = 1\n";
@@ -162,6 +163,43 @@ fn the_transaction_since_which_a_packet_is_dropped_or_arrives_is_found() {
     }
 }
 
+#[test]
+fn what_happened_before_the_last_fold_is_found_in_the_segments() {
+    let folder = Folder::new();
+    let mut controller = Controller::start_with(&folder, SMALL_SEGMENTS);
+    let planted = switch("planted");
+    let last = tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut client = controller.client(&folder).await;
+        for objects in [node("hv1", 1), planted, switch("blue")] {
+            client.apply_objects(vec![objects], "test").await.unwrap();
+        }
+        let (begun, mut round) = (Instant::now(), 0);
+        while segments(&folder) < 2 {
+            assert!(begun.elapsed() < DEADLINE, "the journal is not folded twice");
+            client.apply_objects(vec![large(round)], "test").await.unwrap();
+            round += 1;
+        }
+        round + 3
+    });
+    controller.kill();
+    let bisect =
+        |asked: &str| folder.weft(&["replay", "state", "--bisect", asked]).has_status(0).stdout.clone();
+    let found = bisect(r#"switch(id: "planted", ..)"#);
+    assert!(found.contains(&format!("1 row after transaction {last}\n")), "{found}");
+    assert!(found.contains("It appeared with transaction 2, of "), "{found}");
+    assert!(found.contains("state/journal-00000000000000000001.jsonl --from 1 --at 2`"), "{found}");
+    let found = bisect(r#"switch(id: "nobody", ..)"#);
+    assert!(found.contains("It was not there after transaction 1 of "), "{found}");
+    let changes = folder.weft(&["replay", "state", "--from", "1"]);
+    let numbers: Vec<u64> = changes
+        .has_status(0)
+        .lines()
+        .into_iter()
+        .map(|line| serde_json::from_str::<Json>(line).unwrap()["txn"].as_u64().unwrap())
+        .collect();
+    assert_eq!(numbers, (2..=last).collect::<Vec<u64>>(), "each transaction once, across the files");
+}
+
 /// A package with one more flow for each host.
 const MORE_RULES: &str = r#"import "builtin/interface/driver.nlog";
 import "builtin/interface/layout.nlog";
@@ -232,6 +270,52 @@ fn other_rules_and_other_states_are_compared_by_what_switches_should_have() {
         "{}",
         back.stdout
     );
+}
+
+/// A test of that package.
+const MORE_TESTS: &str = r#"import "more.nlog";
+test "nothing comes from there" {
+    given { managed("hv1"); }
+    expect of_flow("hv1", CLASSIFY, CLOSED, match{in_port: 4000}, actions[]);
+}
+"#;
+
+#[test]
+fn each_save_of_rules_says_what_it_changes_in_a_recorded_network() {
+    let folder = Folder::new();
+    folder.write("more/more.nlog", MORE_RULES).write("more/more.test.nlog", MORE_TESTS);
+    let mut controller = Controller::start(&folder);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut client = controller.client(&folder).await;
+        client.apply_objects(vec![node("hv1", 1), node("hv2", 2)], "test").await.unwrap();
+        fs::write(folder.path("net.weft"), client.snapshot().await.unwrap()).unwrap();
+    });
+    controller.kill();
+    let watch = Watched::start(&folder, &["rules", "watch", "builtin", "more", "--snapshot", "net.weft"]);
+    let ready = watch.until("net.weft after transaction 1");
+    assert!(ready.contains("; tests: 1; ready after "), "{ready}");
+
+    folder.write("more/more.nlog", MORE_RULES.replace("match{in_port: 4000}", "match{in_port: 4001}"));
+    let said = watch.until("after ");
+    assert!(
+        said.starts_with("--- saved: more/more.nlog\n2 switches change; flows: 2 new, 2 deleted\nhv1\n"),
+        "{said}"
+    );
+    assert!(said.contains("test \"nothing comes from there\" (more/more.test.nlog) fails now: "), "{said}");
+
+    folder.write("more/more.nlog", "nonsense");
+    let said = watch.until("after ");
+    assert!(said.contains("more/more.nlog:1") && said.contains("the rules before stay"), "{said}");
+
+    // One more kind of objects: the rules need another engine.
+    folder.write("more/more.nlog", format!("{MORE_RULES}object extra {{ note: opt<string>; }}\n"));
+    let said = watch.until("after ");
+    assert!(said.contains("2 switches change; flows: 2 new, 2 deleted\n"), "{said}");
+    assert!(said.contains("(more/more.test.nlog) passes now\n"), "{said}");
+
+    // A new file, which changes nothing.
+    folder.write("more/another.nlog", "# A comment.\n");
+    assert!(watch.until("after ").contains("no switch changes\n"));
 }
 
 #[test]

@@ -3,13 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::watched::Watched;
 use crate::support::{Folder, root};
 use serde_json::Value;
 
@@ -170,44 +169,8 @@ fn a_folder_of_rules_is_a_program_without_its_tests() {
 
 // Watching.
 
-/// `weft test --watch`, line by line.
-struct Watch {
-    child: Child,
-    lines: Receiver<String>,
-}
-
-impl Watch {
-    fn start(folder: &Folder, arguments: &[&str]) -> Self {
-        let mut command = folder.interruptible(&[&["test", "--watch"], arguments].concat());
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (send, lines) = mpsc::channel();
-        thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(send.send(line))));
-        Watch { child, lines }
-    }
-
-    /// Reads all lines up to one that, after its indentation, begins like this.
-    #[track_caller]
-    fn until(&self, wanted: &str) -> String {
-        let (end, mut said) = (Instant::now() + DEADLINE, String::new());
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let line =
-                self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no line `{wanted}` in\n{said}"));
-            said += &line;
-            said.push('\n');
-            if line.trim_start().starts_with(wanted) {
-                return said;
-            }
-        }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
-    }
+fn start(folder: &Folder, arguments: &[&str]) -> Watched {
+    Watched::start(folder, &[&["test", "--watch"], arguments].concat())
 }
 
 #[test]
@@ -217,7 +180,7 @@ fn watching_runs_what_depends_on_a_change() {
         .write("peers.nlog", PEERS)
         .write("a.test.nlog", counts("a", 1))
         .write("b.test.nlog", counts("b", 1));
-    let watch = Watch::start(&folder, &[]);
+    let watch = start(&folder, &[]);
     assert!(watch.until("after ").contains("2 tests in 2 files: all ok"));
 
     folder.write("b.test.nlog", counts("b", 2));
@@ -251,7 +214,7 @@ fn watching_notices_files_of_objects() {
     let test = "import \"../s.nlog\"; test \"t\" { given objects \"net.yaml\"; expect big(\"a\"); }";
     let folder = Folder::new();
     folder.write("s.nlog", rules).write("in/s.test.nlog", test);
-    let watch = Watch::start(&folder, &[]);
+    let watch = start(&folder, &[]);
     let said = watch.until("after ");
     assert!(said.contains("the file of objects \"net.yaml\" does not exist"), "{said}");
     // A run between the creation of the file and its last byte sees another file.
@@ -266,12 +229,12 @@ fn watching_notices_files_of_objects() {
 fn an_interrupt_ends_watching() {
     let folder = Folder::new();
     folder.write("peers.nlog", PEERS).write("a.test.nlog", counts("a", 1));
-    let mut watch = Watch::start(&folder, &["a.test.nlog"]);
+    let mut watch = start(&folder, &["a.test.nlog"]);
     watch.until("after ");
-    let id = watch.child.id().to_string();
+    let id = watch.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let end = Instant::now() + DEADLINE;
-    while watch.child.try_wait().unwrap().is_none() {
+    while !watch.has_ended() {
         assert!(Instant::now() < end, "it goes on");
         thread::yield_now();
     }

@@ -9,6 +9,7 @@
 mod amend;
 mod change_rules;
 mod cut_off;
+mod edit_rules;
 mod prepared_rules;
 mod reads;
 mod refused;
@@ -46,8 +47,9 @@ use crate::rules::Rules;
 use crate::rules_versions::RulesVersions;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 use crate::times::rfc3339;
-pub use change_rules::MakeEvaluator;
-use change_rules::UnderRules;
+use change_rules::FormerRules;
+pub use change_rules::{MakeEvaluator, RulesTransition};
+pub use edit_rules::{EditEvaluator, NotEdited};
 pub use prepared_rules::{PreparedRows, StateForRules, Written};
 pub use reported::Strays;
 pub use saved_rows::SavedRows;
@@ -74,9 +76,13 @@ pub struct Core {
     versions: RulesVersions,
     /// Makes an evaluator of other rules.
     make: Option<MakeEvaluator>,
+    /// Edits the evaluator.
+    edit: Option<EditEvaluator>,
     /// What hooks remembered before the first transaction, for its record: facts can want numbers too.
     unrecorded: Memories,
     last_txn: u64,
+    /// The last transaction that is journalled.
+    on_disk: u64,
     /// The most rows that a rule may derive from a request, besides those for its values.
     rule_rows: u64,
     /// How far the running transaction is.
@@ -103,7 +109,7 @@ pub fn most_of(rule_rows: u64, values: u64) -> Most {
 }
 
 /// The desired state of a switch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct NodeDesired {
     state: Arc<Desired>,
     /// The number of its groups, maintained as buckets are added and deleted.
@@ -195,7 +201,7 @@ struct Undo {
     /// Hosts and ports that became a part of refused reports.
     adopted: Vec<(String, String)>,
     /// What depended on the former rules, if they changed.
-    former: Option<Box<UnderRules>>,
+    former: Option<FormerRules>,
 }
 
 /// The retry of a part of a refused report.
@@ -286,8 +292,10 @@ impl Core {
             answered,
             versions,
             make: None,
+            edit: None,
             unrecorded,
             last_txn,
+            on_disk: last_txn,
             rule_rows: RULE_ROWS,
             progress: Progress::default(),
             unwanted: Cancel::default(),
@@ -436,6 +444,7 @@ impl Core {
 
     /// The transactions so far are journalled: [`Core::undo`] is not called for them any more.
     pub fn journalled(&mut self) {
+        self.on_disk = self.last_txn;
         self.evaluator.checkpoint();
     }
 
@@ -448,10 +457,9 @@ impl Core {
         if let Some(key) = key {
             self.answered.remove(&key.text);
         }
-        if let Some(mut former) = former {
-            self.exchange(&mut former);
+        if let Some(former) = former {
             self.last_txn = txn - 1;
-            return Ok(());
+            return self.change_rules_back(former, announcements);
         }
         let ran = self.undo_rows(&self.rules.transaction(Rows { insert, delete }))?;
         self.announcements.undo(&ran.changes, announcements);

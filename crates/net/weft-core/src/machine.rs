@@ -26,8 +26,8 @@ use tracing::{debug, error, info, warn};
 
 use crate::answered::{Repeated, RequestKey};
 use crate::core::{
-    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Mended, PreparedRows,
-    Problem, ProblemChanges, Refusal, Scrub,
+    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Mended, Problem,
+    ProblemChanges, Refusal, RulesTransition, Scrub,
 };
 use crate::fleet::{DriverOrder, Fleet, SwitchNews};
 use crate::harm::CutOff;
@@ -136,8 +136,8 @@ pub enum Change {
     Rules {
         /// The rules.
         rules: Arc<Rules>,
-        /// The rows that they make, so that they need not be derived.
-        prepared: Option<Box<PreparedRows>>,
+        /// How the core comes to them.
+        transition: RulesTransition,
     },
 }
 
@@ -364,9 +364,7 @@ impl Machine {
                 self.core.set(&key, &amendments, expected, by, now.wall)
             }
             Change::Merge { key, patch, expected } => self.core.merge(&key, &patch, expected, by, now.wall),
-            Change::Rules { rules, prepared } => {
-                self.core.change_rules(&rules, prepared.map(|prepared| *prepared), by, now.wall)
-            }
+            Change::Rules { rules, transition } => self.core.change_rules(&rules, transition, by, now.wall),
         };
         let result = match result {
             Ok(change) => match terms.refusal(&change, prunes) {
@@ -396,7 +394,7 @@ impl Machine {
     fn accept(&mut self, change: Accepted, accepted: Instant) -> Applied {
         let mut summary = Applied::of(&change);
         if let Some(applied) = change.transaction {
-            summary.delta = self.delta_of_rules(&applied);
+            summary.delta = self.core.delta_of_rules(&applied).map(Box::new);
             summary.warnings = self.fleet.prepare(&applied.addresses);
             self.wait(applied, accepted);
         }
@@ -410,9 +408,9 @@ impl Machine {
             summary.delta = Some(Box::default());
             return Ok(summary);
         };
-        if let Some(delta) = self.delta_of_rules(&applied) {
+        if let Some(delta) = self.core.delta_of_rules(&applied) {
             self.take_back(Some(applied))?;
-            summary.delta = Some(delta);
+            summary.delta = Some(Box::new(delta));
             return Ok(summary);
         }
         let changes = std::mem::take(&mut applied.changes);
@@ -421,14 +419,6 @@ impl Machine {
         let before = State { desired: &|node| self.core.desired(node), provenance: &self.core.provenance() };
         summary.delta = Some(Box::new(SwitchDelta::of(&changes, &before, &after)));
         Ok(summary)
-    }
-
-    /// What a transaction that changes the rules, the last one, changes in switches.
-    fn delta_of_rules(&self, applied: &AppliedTransaction) -> Option<Box<SwitchDelta>> {
-        let (desired, provenance) = applied.before_other_rules()?;
-        let before = State { desired: &desired, provenance };
-        let after = RulesOfNew::of(&applied.changes, &self.core.provenance());
-        Some(Box::new(SwitchDelta::of(&applied.changes, &before, &after)))
     }
 
     /// Undoes the transaction that was computed last and does not wait for the journal yet.

@@ -49,6 +49,14 @@ pub struct ProblemChanges {
 }
 
 impl ObjectStatus {
+    /// Goes on with other rules that declare the same tables of state.
+    pub(crate) fn go_on(&mut self, before: &Rules, after: &Rules) {
+        let mut states = std::mem::take(&mut self.states);
+        let tables = before.states.iter().zip(&after.states);
+        self.states =
+            tables.filter_map(|(before, after)| Some((after.table, states.remove(&before.table)?))).collect();
+    }
+
     /// Applies the changes of the tables of state and of `problem`.
     pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) -> (ProblemChanges, ChangedStates) {
         let mut states = ChangedStates::new();

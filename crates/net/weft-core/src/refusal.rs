@@ -42,6 +42,9 @@ pub enum Refusal {
     /// Other rules cannot take the place of those that run.
     #[error("{0}")]
     NewRules(String),
+    /// The engine cannot be edited to other rules; another one has to take its place.
+    #[error("the new rules need another engine")]
+    NotByEdit,
     /// The rules changed after the objects of the request were read.
     #[error("the rules changed while the request was read; send it again")]
     RulesChanged,

@@ -1,5 +1,6 @@
 //! The rules that the controller runs, and the match between their tables and the controller's.
 
+mod edits;
 mod interface;
 mod relations;
 mod taken_names;

@@ -44,7 +44,7 @@ pub(super) const COLLECT_IDLE: usize = 2;
 pub(crate) struct Core {
     pub(super) state: State,
     /// The other workers, if there are any.
-    pub(super) workers: Option<Workers>,
+    pub(crate) workers: Option<Workers>,
     /// Whether the other workers have their parts of the rows. Then `state` has that of worker 0 alone.
     pub(super) shares: bool,
     pub(super) inputs: Inputs,

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hashbrown::HashSet;
+use nlog::Program;
 use nlog_data::TableId;
 use nlog_plan::query::RelationId;
 
@@ -14,8 +16,11 @@ use super::engine::{Pass, State};
 use super::errors::Refusal;
 use super::groups::Groups;
 use super::hooks::Filling;
+use super::relation::Attributed;
 use super::rule::finish;
 use super::trace::View;
+use super::workers::Changed;
+use crate::symbol::Symbol;
 
 /// The edit in progress.
 #[derive(Debug)]
@@ -87,6 +92,7 @@ impl State {
             for part in 1..self.rules[rule].parts.len() {
                 failures.extend(self.run_whole(rule, part, View::After, inputs, &mut Delta::new(0))?);
             }
+            self.stopped()?;
             let attributed = self.relations[relation].split.attributed;
             let running = &mut self.rules[rule];
             finish(running, rows, attributed, &self.symbols, &mut failures, &mut derived)
@@ -101,6 +107,45 @@ impl State {
             derived.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
         }
         Ok(derived)
+    }
+
+    /// Adds the rows that stay, and that another rule derives now, to the changes of tables that only one rule fills: their rows do not
+    /// say which. `continues` has the table of the former program that goes on as a table.
+    pub(crate) fn attribute_anew(
+        &self,
+        former: &Program,
+        continues: &dyn Fn(TableId) -> Option<TableId>,
+        changed: &mut Changed,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<(), Refusal> {
+        for (id, relation) in (0..).map(RelationId).zip(&self.plan.relations) {
+            let Some(table) = relation.table.filter(|_| relation.wanted && self.is_derived(id)) else {
+                continue;
+            };
+            let (Some(rule), Some(before)) = (self.only_rule(table), continues(table)) else { continue };
+            let mut before = former.rules_of(before).map(|(_, rule)| rule.fingerprint);
+            if (before.next(), before.next()) == (Some(self.plan.program.rule(rule).fingerprint), None) {
+                continue;
+            }
+            let mut rows = self.rows(id, View::After, inputs)?;
+            rows.make_set();
+            let at = changed.iter().position(|(of, ..)| *of == id);
+            let delta = at.map(|at| &changed[at].1);
+            let new = delta.into_iter().flat_map(Delta::rows).filter(|(_, diff)| *diff > 0);
+            let new: HashSet<&[Symbol]> = new.map(|(row, _)| row).collect();
+            let mut report = Attributed::new(relation.columns.len());
+            for (row, _) in rows.rows() {
+                let list = if new.contains(row) { &mut report.inserted } else { &mut report.reattributed };
+                list.push_words(row.iter().copied().chain([rule.0]), 1);
+            }
+            drop(new);
+            match at {
+                Some(at) => changed[at].2 = Some(report),
+                None if report.reattributed.is_empty() => {}
+                None => changed.push((id, Delta::new(rows.width()), Some(report))),
+            }
+        }
+        Ok(())
     }
 
     /// Gives rules the numbers used in attributed rows. Rules that continue keep their numbers.

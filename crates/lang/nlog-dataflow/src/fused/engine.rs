@@ -605,7 +605,7 @@ impl State {
     }
 
     /// The rule that derives a table, if it is the only one.
-    fn only_rule(&self, table: TableId) -> Option<RuleId> {
+    pub(super) fn only_rule(&self, table: TableId) -> Option<RuleId> {
         let mut rules = self.plan.program.rules_of(table).map(|(rule, _)| rule);
         match (rules.next(), rules.next()) {
             (Some(rule), None) => Some(rule),

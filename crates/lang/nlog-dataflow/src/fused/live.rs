@@ -13,6 +13,7 @@ use nlog::program::{BodyItem, Expr, HeadTerm, Rule};
 use nlog_data::{Function, TableId, function};
 use nlog_plan::query::{Joins, Plan, RelationId, RulePlan};
 
+use super::bounded::Running;
 use super::delta::Delta;
 use super::engine::State;
 use super::errors::Refusal;
@@ -42,10 +43,11 @@ struct Transition<'a> {
 
 /// Switches to a new plan. Stages and propagates the edit in the new state. The caller then ends the edit, and after a
 /// refusal returns to the old state with [`Former::restore`]. `former_inputs` and `inputs` return the rows of input
-/// tables by the tables' ids in the old and in the new program. Hooks follow if there is a `filling`.
+/// tables by the tables' ids in the old and in the new program. Hooks follow if there is a `filling`. The edit stops at the bound of
+/// `running`.
 pub(crate) fn change(
     old: State,
-    plan: Arc<Plan>,
+    (plan, running): (Arc<Plan>, Option<Arc<Running>>),
     attribute: bool,
     facts: bool,
     former_inputs: &dyn Fn(TableId) -> Delta,
@@ -69,6 +71,7 @@ pub(crate) fn change(
     let mut former = Former { state: old, moves };
     former.swap(&mut new);
     let fresh = (0..new.rules.len()).filter(|rule| rules[*rule].is_none()).collect();
+    new.running = running;
     let result = new.edit(fresh, gone, surplus, newly_forbidding, inputs, filling);
     (new, former, result)
 }

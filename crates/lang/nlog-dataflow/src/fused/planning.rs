@@ -174,8 +174,15 @@ impl Core {
         let old = std::mem::replace(&mut self.state, empty);
         let inputs = &self.inputs;
         let rows = |table: TableId| inputs.rows(table);
-        let (mut new, former, result) =
-            live::change(old, Arc::clone(plan), self.options.attribute, self.facts, &rows, &rows, None);
+        let (mut new, former, result) = live::change(
+            old,
+            (Arc::clone(plan), None),
+            self.options.attribute,
+            self.facts,
+            &rows,
+            &rows,
+            None,
+        );
         // All plans of a program derive the same rows. If this one does not, keep the current state.
         let mut reported = new.take_changed();
         reported.retain(|(id, _, _)| plan.relations[id.0 as usize].wanted);

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{ColumnDelta, CommitError, Role, Schema, TableId};
+use nlog_data::{ColumnDelta, CommitError, Committed, Role, Schema, TableId};
 use nlog_plan::query::{Plan, RelationId};
 
+use super::bounded::Running;
 use super::core::Core;
 use super::delta::Delta;
 use super::engine::State;
@@ -91,7 +92,8 @@ impl Core {
     /// program lacks. Only the effects of the edit are computed, from the existing traces. The delta covers the new
     /// program's tables that `options` observe. It reports all rows of a new table as inserted.
     ///
-    /// Several threads first load all rows into one worker. They share the work again after idle time.
+    /// Several threads first load all rows into one worker. They share the work again after idle time. The bound of the next
+    /// transaction is the bound of the edit.
     pub(crate) async fn propose(
         &mut self,
         program: Arc<Program>,
@@ -102,7 +104,7 @@ impl Core {
         if self.workers.as_ref().is_some_and(Workers::are_elsewhere) {
             return Err(ChangeError::Processes);
         }
-        let (former, outputs) = self
+        let changed = self
             .guarded(async |engine| {
                 engine.work_alone().await?;
                 loop {
@@ -113,7 +115,9 @@ impl Core {
                     }
                 }
             })
-            .await?;
+            .await;
+        self.bound = None;
+        let (former, outputs) = changed?;
         Ok(Proposal { engine: self, former: Some(former), outputs, options: options.clone() })
     }
 
@@ -132,7 +136,7 @@ impl Core {
         planning.statistics = planning.statistics.or_else(|| self.planning.learned.clone());
         let plan = Arc::new(Plan::new(Arc::clone(program), &wanted, &planning));
         let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
-        let former_schema = Arc::clone(&self.state.plan.program.schema);
+        let former_program = Arc::clone(&self.state.plan.program);
         let rest = self.inputs.take_over(inputs);
         let continued = live::continued(&self.state.plan, &plan);
         let continues = |table: TableId| continued[table.0 as usize].map(|before| TableId(before as u32));
@@ -146,20 +150,29 @@ impl Core {
             program.schema.find(name).map_or_else(|| rest.rows(table), |table| inputs.borrow().rows(table))
         };
         inject(Fault::Deriving);
+        let running =
+            self.bound.as_ref().map(|bound| Arc::new(Running::new(bound.clone(), program, &symbols)));
         let (state, former, result) = live::change(
             old,
-            plan,
+            (plan, running),
             self.options.attribute,
             self.facts,
-            &|table| by_name(table, &former_schema),
+            &|table| by_name(table, &former_program.schema),
             &|table| inputs.borrow().rows(table),
             Some(Filling { hooks: &mut self.hooks, inputs: &inputs, symbols: &symbols }),
         );
         self.state = state;
         let former = Former { state: former, inputs: rest, hooks, moved };
-        match result {
-            Ok(()) => {
-                let changed = self.state.take_changed();
+        let changed = result.and_then(|()| {
+            let mut changed = self.state.take_changed();
+            if self.options.attribute {
+                let rows = |table| inputs.borrow().rows(table);
+                self.state.attribute_anew(&former_program, &continues, &mut changed, &rows)?;
+            }
+            Ok(changed)
+        });
+        match changed {
+            Ok(changed) => {
                 let mut outputs = self.outputs(changed);
                 let filled = self.hooks.changes().iter();
                 let filled = filled.filter(|(table, _)| wanted.contains(table));
@@ -240,6 +253,16 @@ impl Proposal<'_> {
     /// The effect of the change on the observed tables.
     pub fn delta(&self) -> ColumnDelta {
         self.words().to_columns()
+    }
+
+    /// The same by rows, ascending if the engine's transactions are.
+    pub fn rows(&self) -> Committed {
+        let (symbols, ascending) = (&self.engine.state.symbols, self.options.ascending);
+        let outputs = self.outputs.iter().cloned();
+        let tables = outputs
+            .filter_map(|output| Some((output.table, output.into_rows(symbols, ascending)?)))
+            .collect();
+        Committed { delta: nlog_data::Delta { tables }, ..Committed::default() }
     }
 
     /// The effect in the engine's own words.

@@ -246,7 +246,8 @@ impl State {
             me: 0,
             peers: 1,
             rule: self.rules[rule].id,
-            running: None,
+            // What an edit derives counts for its bound. Rows that are read again have been counted.
+            running: self.running.as_deref().filter(|_| self.editing.is_some()),
         };
         pipeline.run(rows, &mut context);
         if too_many { Err(Refusal::TooMany(self.rules[rule].head)) } else { Ok(failures) }

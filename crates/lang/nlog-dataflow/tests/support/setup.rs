@@ -150,7 +150,7 @@ trait Turn {
 /// Implements [`Evaluator`] for a [`Turn`].
 struct Turns<T>(T);
 
-impl<T: Turn> Evaluator for Turns<T> {
+impl<T: Turn + 'static> Evaluator for Turns<T> {
     fn schema(&self) -> &Schema {
         self.0.schema()
     }

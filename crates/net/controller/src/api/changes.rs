@@ -184,15 +184,20 @@ impl Api {
         origin: Origin,
         account: &Account,
     ) -> Result<Response<pb::ChangeResponse>, Status> {
-        let pb::Terms { strict, careful, dry_run, wait_installed, revision: _, key: _ } =
-            terms.unwrap_or_default();
-        let terms = Terms { strict, careful, dry_run };
-        // What changes rules also deletes what the former ones made.
-        let mut rules = vec![self.rules()];
-        if let Change::Rules { rules: other, .. } = &change {
-            rules.insert(0, other.clone());
-        }
-        let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
+        let result =
+            self.engine.change(change, core_terms(terms.as_ref()), origin).await.map_err(stopping)?;
+        self.answer(result, vec![self.rules()], terms.as_ref(), account).await
+    }
+
+    /// The answer to a change. `rules` are those that may have made or had what it changes, first those that run then.
+    pub(super) async fn answer(
+        &self,
+        result: Result<Applied, Refusal>,
+        rules: Vec<Arc<Rules>>,
+        terms: Option<&pb::Terms>,
+        account: &Account,
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
+        let wait_installed = terms.map_or(0, |terms| terms.wait_installed);
         let stale = match &result {
             Err(refusal) => self.changed_since(refusal, account).await,
             Ok(_) => Vec::new(),
@@ -308,4 +313,13 @@ pub(super) fn key_of(
         )));
     }
     Ok(Some(RequestKey { text, checksum: crc32fast::hash(&request.encode_to_vec()) }))
+}
+
+/// The terms that the core knows.
+pub(super) fn core_terms(terms: Option<&pb::Terms>) -> Terms {
+    terms.map_or_else(Terms::default, |terms| Terms {
+        strict: terms.strict,
+        careful: terms.careful,
+        dry_run: terms.dry_run,
+    })
 }

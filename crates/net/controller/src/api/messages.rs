@@ -126,7 +126,7 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
         Refusal::Problems(_) => ("new-problems", Vec::new()),
         Refusal::Unconfirmed(_) => ("unconfirmed", Vec::new()),
         Refusal::KeyReused { .. } => ("key-reused", Vec::new()),
-        Refusal::NewRules(_) => ("bad-rules", Vec::new()),
+        Refusal::NewRules(_) | Refusal::NotByEdit => ("bad-rules", Vec::new()),
         Refusal::RulesChanged => ("rules-changed", Vec::new()),
         Refusal::Journal(_) => ("journal", Vec::new()),
     };
@@ -140,6 +140,7 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
         | Refusal::Unconfirmed(_)
         | Refusal::KeyReused { .. }
         | Refusal::NewRules(_)
+        | Refusal::NotByEdit
         | Refusal::RulesChanged => refusal.to_string(),
         Refusal::Journal(message) => message.clone(),
         Refusal::Rules(error) => error.message.clone(),

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tonic::{Request, Response, Status};
 use weft_client::pb::{self, change_response};
-use weft_core::core::{PreparedRows, Refusal};
+use weft_core::core::{PreparedRows, Refusal, RulesTransition};
 use weft_core::machine::Change;
 use weft_core::peer::Origin;
 use weft_core::record::RulesText;
 use weft_core::rules::Rules;
 use weft_core::rules_versions::RulesVersion;
 
-use super::changes::key_of;
+use super::changes::{core_terms, key_of};
 use super::messages::refused;
 use super::{Api, account, origin, stopping};
 use crate::journal::folder_of;
@@ -74,7 +74,7 @@ impl Api {
         self.load((*found.text).clone(), terms, origin, &account).await
     }
 
-    /// Goes on with the rules of a text. They are read, and their rows are derived, beside the engine's thread.
+    /// Goes on with the rules of a text. If the engine cannot be edited to them, their rows are derived beside its thread.
     async fn load(
         &self,
         text: RulesText,
@@ -85,9 +85,19 @@ impl Api {
         let place = self.aside.place(account).await?;
         match place.work(move |_| Ok(Rules::of_text(&text))).await? {
             Ok(rules) => {
-                let rules = Arc::new(rules);
-                let prepared = self.prepare(&rules, account).await?.map(Box::new);
-                self.change(Change::Rules { rules, prepared }, terms, origin, account).await
+                let (rules, terms) = (Arc::new(rules), terms.as_ref());
+                let change = async |transition| {
+                    let change = Change::Rules { rules: rules.clone(), transition };
+                    self.engine.change(change, core_terms(terms), origin.clone()).await.map_err(stopping)
+                };
+                // What changes rules also deletes what the former ones made.
+                let both = vec![rules.clone(), self.rules()];
+                let mut result = change(RulesTransition::Edit).await?;
+                if matches!(result, Err(Refusal::NotByEdit)) {
+                    let prepared = self.prepare(&rules, account).await?.map(Box::new);
+                    result = change(RulesTransition::Replace(prepared)).await?;
+                }
+                self.answer(result, both, terms, account).await
             }
             Err(error) => {
                 let refusal = refused(&Refusal::NewRules(error.to_string()));

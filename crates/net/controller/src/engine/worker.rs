@@ -175,6 +175,12 @@ impl Worker {
         let mut taken = 0;
         while let Some(this) = input {
             match this {
+                // An edit of the engine cannot be undone together with what came before it.
+                Input::Change(request) if request.changes_rules() => {
+                    self.commit()?;
+                    self.change(request)?;
+                    break;
+                }
                 Input::Change(request) => self.change(request)?,
                 Input::Query(query) if query.is_wanted() => self.queries.push(query),
                 Input::Query(_) => {}

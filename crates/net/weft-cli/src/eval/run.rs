@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Runs them.
+    /// Runs those of a file that have not run yet.
     pub(crate) fn journal(
         &mut self,
         file: &Path,
@@ -164,6 +164,7 @@ impl Run {
         out: Option<&mut impl Write>,
         each: &mut Each<'_>,
     ) -> Result<(), Failure> {
+        (self.input, self.after) = (input_name(file), self.progress.last_number);
         self.lines(open_input(file)?, running, out, each)
     }
 

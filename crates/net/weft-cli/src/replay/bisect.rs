@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use nlog::Program;
 use nlog::program::Pattern;
 use nlog_data::quotation::grouped;
 use nlog_data::{ColumnDelta, Columns, Evaluator as _, Row};
@@ -16,6 +17,7 @@ use crate::recorded::{Head, Recorded};
 
 /// Rows that match a pattern, and when they came and went.
 struct Watched {
+    program: Arc<Program>,
     pattern: Pattern,
     count: i64,
     /// The last transactions after which there were some, and after which there were none, though it was otherwise before.
@@ -47,53 +49,71 @@ impl Watched {
     }
 }
 
-/// Prints which transaction up to one made rows appear or vanish last.
-pub(super) fn run(recorded: &Recorded, atom: &str, at: &Head, workers: usize) -> Result<(), Failure> {
+/// Prints which transaction up to one made rows appear or vanish last. Looks for it in a file, and then in those before it.
+pub(super) fn run(recorded: Recorded, atom: &str, at: &Head, workers: usize) -> Result<(), Failure> {
+    let (mut recorded, mut end) = (recorded, at.clone());
+    let mut now = None;
+    loop {
+        let (watched, at_first) = watch(&recorded, atom, &end, workers)?;
+        let (count, asked) = now.get_or_insert_with(|| {
+            let pattern = explanation::pattern(&watched.program, &watched.pattern);
+            (watched.count, pattern)
+        });
+        let is_there = *count > 0;
+        let text = |rest: &str| format!("{}\n{rest}", state(asked, *count, at));
+        // What the folds stand for is what their records say, so each file begins as the one before it ends.
+        if let Some(txn) = if is_there { watched.appeared } else { watched.vanished } {
+            return print(&text(&change(&recorded, txn, is_there)?));
+        }
+        let first = recorded.first().clone();
+        let Some(earlier) = recorded.earlier()? else {
+            let since = if at_first { "was there" } else { "was not there" };
+            return print(&text(&format!(
+                "It {since} after transaction {} of {} already, with which the records begin.\n",
+                first.txn, first.at
+            )));
+        };
+        (recorded, end) = (earlier, first);
+    }
+}
+
+/// Follows rows from the beginning of a file to a transaction. Also returns whether there were some at first.
+fn watch(recorded: &Recorded, atom: &str, at: &Head, workers: usize) -> Result<(Watched, bool), Failure> {
     let (program, pattern) = with_atom(&recorded.sources(at)?, atom)?;
-    let first = recorded.first().clone();
-    recorded.warn_of_other_rules(&first, at)?;
+    let first = recorded.first();
+    recorded.warn_of_other_rules(first, at)?;
     let mut engine = engine_at(recorded, &program, &BTreeSet::from([pattern.table]), first.txn, workers)?;
-    let mut watched = Watched { pattern, count: 0, appeared: None, vanished: None };
+    let mut watched =
+        Watched { program: Arc::clone(&program), pattern, count: 0, appeared: None, vanished: None };
     let rows = engine
         .contents_columns(watched.pattern.table)
         .map_err(|error| Failure::Outside(error.to_string()))?;
     watched.count = watched.count_of(Some(&rows));
     let at_first = watched.count > 0;
-    let mut run = Run::of_journal(recorded.file(), Arc::clone(&program), first.txn, at.txn);
+    let mut run = Run::of_journal(recorded.file(), program, first.txn, at.txn);
     let nowhere: Option<&mut Vec<u8>> = None;
     run.journal(recorded.file(), &mut Running::Fixed(Box::new(engine)), nowhere, &mut |txn, delta| {
         watched.follow(txn, delta);
     })?;
     run.finish()?;
-    let asked = explanation::pattern(&program, &watched.pattern);
-    print(&answer(recorded, &watched, at_first, &first, at, &asked)?)
+    Ok((watched, at_first))
 }
 
-fn answer(
-    recorded: &Recorded,
-    watched: &Watched,
-    at_first: bool,
-    first: &Head,
-    at: &Head,
-    asked: &str,
-) -> Result<String, Failure> {
-    let now = match watched.count {
+/// How many rows there are.
+fn state(asked: &str, count: i64, at: &Head) -> String {
+    match count {
         0 => format!("{asked}: no row after transaction {}", at.txn),
         1 => format!("{asked}: 1 row after transaction {}", at.txn),
         count => format!("{asked}: {} rows after transaction {}", grouped(count as usize), at.txn),
-    };
-    let made = if watched.count > 0 { watched.appeared } else { watched.vanished };
-    let verb = if watched.count > 0 { "appeared" } else { "vanished" };
-    let Some(txn) = made else {
-        let since = if at_first { "was there" } else { "was not there" };
-        return Ok(format!(
-            "{now}\nIt {since} after transaction {} of {} already, with which the records begin.\n",
-            first.txn, first.at
-        ));
-    };
+    }
+}
+
+/// Who made the transaction that changed it.
+fn change(recorded: &Recorded, txn: u64, is_there: bool) -> Result<String, Failure> {
+    let verb = if is_there { "appeared" } else { "vanished" };
     let Head { by, at, .. } = recorded.last_until(Some(crate::recorded::Moment::Txn(txn)))?;
     Ok(format!(
-        "{now}\nIt {verb} with transaction {txn}, of {at} by {by}.\n\
+        "It {verb} with transaction {txn}, of {at} by {by}.\n\
          `weft replay {file} --from {} --at {txn}` prints what that changed.\n",
         txn - 1,
         file = recorded.file().display(),

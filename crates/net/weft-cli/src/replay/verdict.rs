@@ -19,13 +19,13 @@ struct Verdict {
 }
 
 /// The past of a packet.
-struct Past<'a> {
-    recorded: &'a Recorded,
+struct Past {
+    recorded: Recorded,
     program: Arc<Program>,
     packet: TracedPacket,
 }
 
-impl Past<'_> {
+impl Past {
     /// What became of the packet after a transaction. Before its port was there, it could not be sent.
     fn after(&self, txn: u64) -> Result<Verdict, Failure> {
         match self.trace(txn) {
@@ -39,7 +39,7 @@ impl Past<'_> {
 
     fn trace(&self, txn: u64) -> Result<Verdict, Failure> {
         let mut engine = hook_engine(&self.program).map_err(Failure::Outside)?;
-        let view = view_at(self.recorded, &self.program, txn)?;
+        let view = view_at(&self.recorded, &self.program, txn)?;
         let rows = view.load(&mut *engine).map_err(super::refused)?;
         let mut network = Network::new(&self.program, rows).map_err(Failure::Rejected)?;
         let trace = self.packet.trace(&mut network)?;
@@ -74,21 +74,31 @@ impl Past<'_> {
     }
 }
 
-/// Prints which transaction up to one made the packet arrive, or not arrive any more.
-pub(super) fn run(recorded: &Recorded, words: &str, at: &Head) -> Result<(), Failure> {
+/// Prints which transaction up to one made the packet arrive, or not arrive any more. Looks for it in a file, and then in those before it.
+pub(super) fn run(recorded: Recorded, words: &str, at: &Head) -> Result<(), Failure> {
     let packet = TracedPacket::parse(words)?;
-    let past = Past { recorded, program: compile_sources(&recorded.sources(at)?)?, packet };
+    let program = compile_sources(&recorded.sources(at)?)?;
+    let mut past = Past { recorded, program, packet };
     let end = past.trace(at.txn)?;
     let now = format!("after transaction {}: {}\n", at.txn, end.text);
-    let first = recorded.first();
-    let Some(txn) = past.change(first.txn, at.txn, end.arrives)? else {
-        return print(&format!(
-            "{now}It was so after transaction {} of {} already, with which the records begin, and in the states between that were looked at.\n",
-            first.txn, first.at
-        ));
+    let mut last = at.txn;
+    let txn = loop {
+        let first = past.recorded.first().clone();
+        if let Some(txn) = past.change(first.txn, last, end.arrives)? {
+            break txn;
+        }
+        let Some(earlier) = past.recorded.earlier()? else {
+            return print(&format!(
+                "{now}It was so after transaction {} of {} already, with which the records begin, and in the states between that were looked at.\n",
+                first.txn, first.at
+            ));
+        };
+        last = first.txn;
+        past.program = compile_sources(&earlier.sources(&first)?)?;
+        past.recorded = earlier;
     };
     let before = past.after(txn - 1)?;
-    let Head { by, at, .. } = recorded.last_until(Some(Moment::Txn(txn)))?;
+    let Head { by, at, .. } = past.recorded.last_until(Some(Moment::Txn(txn)))?;
     print(&format!(
         "{now}after transaction {}: {}\n\
          Transaction {txn}, of {at} by {by}, changed that.\n\
@@ -96,6 +106,6 @@ pub(super) fn run(recorded: &Recorded, words: &str, at: &Head) -> Result<(), Fai
         txn - 1,
         before.text,
         txn - 1,
-        file = recorded.file().display(),
+        file = past.recorded.file().display(),
     ))
 }

@@ -1,35 +1,13 @@
 //! Runs tests again when files change.
-//!
-//! Files are polled twenty times a second instead of being watched by the kernel. There are dozens of them, a poll costs
-//! microseconds each, and it works the same on every file system, for editors that replace files and those that write in
-//! place, and for files and folders that appear and disappear. (inotify does not report changes made on the other side
-//! of a network or container mount, loses its watch when a file is replaced, and needs a watch for each folder.)
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::report::{self, Tally};
 use super::{Suite, Test, files};
 use crate::exit::{Failure, say};
-
-/// The polling interval of files.
-const INTERVAL: Duration = Duration::from_millis(50);
-
-/// How long files must be unchanged before they are read again, since programs write files in pieces.
-const QUIET: Duration = Duration::from_millis(15);
-
-/// A stamp that identifies a state of a file or folder; `None` if it does not exist.
-type Stamp = Option<(u64, i64, i64, u64)>;
-
-fn stamp(path: &Path) -> Stamp {
-    let metadata = fs::metadata(path).ok()?;
-    // Unlike the modification time, the change time cannot be set back by unpacking or copying files.
-    Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), metadata.len()))
-}
+use crate::saved_files::SavedFiles;
 
 /// Runs all tests, and then those affected by each change, until the process is interrupted.
 pub(super) fn run(test: &Test) -> Result<(), Failure> {
@@ -43,7 +21,7 @@ pub(super) fn run(test: &Test) -> Result<(), Failure> {
         if !runs.is_empty() {
             watch.run(test, &runs, start)?;
         }
-        changed = watch.wait();
+        changed = watch.saved.wait();
         let names: Vec<String> = changed.iter().map(|path| path.display().to_string()).collect();
         say(format_args!("\n--- changed: {}", names.join(", ")));
     }
@@ -61,15 +39,14 @@ struct Watched {
 #[derive(Default)]
 struct Watch {
     files: BTreeMap<PathBuf, Watched>,
-    /// The stamps taken before the last read.
-    stamps: BTreeMap<PathBuf, Stamp>,
+    saved: SavedFiles,
 }
 
 impl Watch {
     /// Finds the files of tests, reads those affected by the change, and returns them.
     fn update(&mut self, test: &Test, changed: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>, Failure> {
         for path in changed {
-            self.stamps.insert(path.clone(), stamp(path));
+            self.saved.renew(path);
         }
         let found = self.find(test)?;
         self.files.retain(|path, _| {
@@ -87,7 +64,7 @@ impl Watch {
         }
         // Files that nothing depends on are no longer polled.
         let inputs: BTreeSet<&PathBuf> = self.files.values().flat_map(|watched| &watched.inputs).collect();
-        self.stamps.retain(|path, _| {
+        self.saved.retain(|path| {
             inputs.contains(path) || found.folders.contains(path) || test.paths.contains(path)
         });
         Ok(runs)
@@ -98,11 +75,8 @@ impl Watch {
         loop {
             let there: Vec<PathBuf> = test.paths.iter().filter(|path| path.exists()).cloned().collect();
             let found = files::find(&there)?;
-            let known = self.stamps.len();
-            for folder in &found.folders {
-                self.stamps.entry(folder.clone()).or_insert_with(|| stamp(folder));
-            }
-            if self.stamps.len() == known {
+            let is_new = found.folders.iter().fold(false, |is_new, folder| self.saved.add(folder) || is_new);
+            if !is_new {
                 return Ok(found);
             }
         }
@@ -115,7 +89,7 @@ impl Watch {
         inputs.insert(path.to_owned());
         loop {
             for input in &inputs {
-                self.stamps.entry(input.clone()).or_insert_with(|| stamp(input));
+                self.saved.add(input);
             }
             let read = match suite.take() {
                 Some(mut known) => known.reload().map(|()| known),
@@ -132,7 +106,7 @@ impl Watch {
                     Tally { files: 1, rejected: 1, ..Tally::default() }
                 }
             };
-            if inputs.iter().all(|input| self.stamps.contains_key(input)) {
+            if inputs.iter().all(|input| self.saved.has(input)) {
                 self.files.insert(path.to_owned(), Watched { suite, inputs, tally });
                 return;
             }
@@ -157,24 +131,7 @@ impl Watch {
             say(format_args!("unchanged elsewhere: {failed} FAILED, {rejected} files with errors"));
         }
         let milliseconds = start.elapsed().as_millis();
-        say(format_args!("after {milliseconds} ms; watching {} files and folders", self.stamps.len()));
+        say(format_args!("after {milliseconds} ms; watching {} files and folders", self.saved.len()));
         Ok(())
-    }
-
-    /// Waits until something has changed and changes have stopped. Returns the changed paths.
-    fn wait(&self) -> BTreeSet<PathBuf> {
-        let mut changed = BTreeMap::new();
-        loop {
-            thread::sleep(if changed.is_empty() { INTERVAL } else { QUIET });
-            let now = (self.stamps.iter()).map(|(path, before)| (path, before, stamp(path)));
-            let now: BTreeMap<PathBuf, Stamp> = now
-                .filter(|(_, before, now)| *before != now)
-                .map(|(path, _, now)| (path.clone(), now))
-                .collect();
-            if !now.is_empty() && now == changed {
-                return now.into_keys().collect();
-            }
-            changed = now;
-        }
     }
 }

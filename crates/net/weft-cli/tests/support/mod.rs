@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test binary uses its own part.
 
 pub(crate) mod controller;
+pub(crate) mod watched;
 pub(crate) mod web;
 
 use std::fs;

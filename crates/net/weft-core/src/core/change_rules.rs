@@ -2,7 +2,8 @@
 //!
 //! All that depends on rules is made anew of the objects, the reports and what hooks remember, as a start makes it of a journal. So the
 //! core is afterwards what a restart with these rules would make of it. What was there before is kept until the change is on disk. Most of
-//! the time goes into deriving rows, which can be done before, beside the core ([`PreparedRows`]).
+//! the time goes into deriving rows, which can be done before, beside the core ([`PreparedRows`]). Rules that differ from the present ones in
+//! little need none of that: the engine is edited ([`edit_rules`](super::edit_rules)).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -16,11 +17,12 @@ use objects::{Object, ObjectStore, Rows};
 use switch_model::{Changes, Desired};
 use tracing::{debug, warn};
 
+use super::edit_rules::BeforeEdit;
 use super::prepared_rules::PreparedRows;
 use super::saved_rows::{catch_up, restore};
 use super::{
-    Accepted, AppliedTransaction, Core, CoreError, DesiredByNode, Moves, Problem, ProblemChanges, Refusal,
-    Undo, change_desired,
+    Accepted, AddressChanges, AppliedTransaction, Core, CoreError, DesiredByNode, Moves, Problem,
+    ProblemChanges, Refusal, Undo, change_desired,
 };
 use crate::announcements::Announcements;
 use crate::derived::{Derived, RulesOutput, run};
@@ -32,9 +34,26 @@ use crate::record::{AnnouncementChanges, ObjectText, RulesChange};
 use crate::restore::{Kept, KeptObjects, RestoreError, refusal_of_state, store};
 use crate::rules::Rules;
 use crate::rules_versions::RulesVersions;
+use crate::switch_delta::{RulesOfNew, State, SwitchDelta};
 
 /// Makes an evaluator that has run nothing yet.
 pub type MakeEvaluator = Arc<dyn Fn(&Rules) -> Result<Box<dyn Evaluator>, String> + Send + Sync>;
+
+/// How a core comes to other rules.
+#[derive(Debug)]
+pub enum RulesTransition {
+    /// The engine that runs is edited, or the rules are refused: [`Refusal::NotByEdit`].
+    Edit,
+    /// Another engine takes its place: with rows that were prepared, or with those that it derives.
+    Replace(Option<Box<PreparedRows>>),
+}
+
+/// What depended on the former rules.
+#[derive(Debug)]
+pub(super) enum FormerRules {
+    Replaced(Box<UnderRules>),
+    Edited(Box<BeforeEdit>),
+}
 
 /// The parts of a core that depend on its rules.
 pub(super) struct UnderRules {
@@ -56,10 +75,13 @@ impl fmt::Debug for UnderRules {
 
 impl AppliedTransaction {
     /// If it changes the rules, what there was before: the desired state of each switch, and the logical rules behind flows.
-    pub(crate) fn before_other_rules(&self) -> Option<(impl Fn(&str) -> Arc<Desired>, &Provenance)> {
-        let UnderRules { desired, derived, .. } = &**self.undo.former.as_ref()?;
+    fn before_other_rules(&self) -> Option<(impl Fn(&str) -> Arc<Desired>, &Provenance)> {
+        let (desired, provenance) = match self.undo.former.as_ref()? {
+            FormerRules::Replaced(former) => (&former.desired, &former.derived.provenance),
+            FormerRules::Edited(before) => (&before.desired, &before.provenance),
+        };
         let desired = |node: &str| desired.get(node).map(|desired| desired.state.clone()).unwrap_or_default();
-        Some((desired, &derived.provenance))
+        Some((desired, provenance))
     }
 }
 
@@ -69,19 +91,27 @@ impl Core {
         self.make = Some(make);
     }
 
+    /// What a transaction that changes the rules, the last one, changes in switches.
+    pub fn delta_of_rules(&self, applied: &AppliedTransaction) -> Option<SwitchDelta> {
+        let (desired, provenance) = applied.before_other_rules()?;
+        let before = State { desired: &desired, provenance };
+        let after = RulesOfNew::of(&applied.changes, &self.derived.provenance);
+        Some(SwitchDelta::of(&applied.changes, &before, &after))
+    }
+
     /// The last versions of the rules; empty if they have never changed while a controller ran.
     pub fn rules_versions(&self) -> &RulesVersions {
         &self.versions
     }
 
-    /// Goes on with other rules. If they are those that run, nothing changes. Rows that were prepared for them spare the time to derive them.
+    /// Goes on with other rules. If they are those that run, nothing changes.
     ///
     /// # Errors
     /// They cannot take the place of those that run. Nothing changes.
     pub fn change_rules(
         &mut self,
         rules: &Arc<Rules>,
-        prepared: Option<PreparedRows>,
+        transition: RulesTransition,
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
@@ -93,34 +123,90 @@ impl Core {
             return Ok(Accepted { objects_before, ..Accepted::default() });
         }
         self.check_what_stays(rules)?;
-        let Made { mut other, rows, announcements } = self.under(rules, prepared)?;
-        let problems = problem_changes(&self.derived, &other.derived);
-        let addresses = self.derived.addresses.changes_to(&other.derived.addresses);
-        let changes = changes(&self.desired, &other.desired);
         let before = self.rules.text().filter(|_| self.versions.is_empty());
         let instead_of = self.configured_version().filter(|configured| version.as_ref() != Some(configured));
-        let was =
-            self.rules.named(self.rules.transaction(all_rows(&self.objects, &self.reports, &self.rules)));
-
-        self.exchange(&mut other);
+        let change = Box::new(RulesChange { text, instead_of, before });
+        let Changed { insert, delete, announcements, changes, problems, states, addresses, moves, former } =
+            match transition {
+                RulesTransition::Edit => self.change_by_edit(rules)?,
+                RulesTransition::Replace(prepared) => {
+                    self.change_by_another(rules, prepared.map(|prepared| *prepared))?
+                }
+            };
         let mut record = self.record(Transaction::default(), by.into(), now);
-        (record.insert, record.delete) = (missing(&rows, &was), missing(&was, &rows));
+        (record.insert, record.delete) = (insert, delete);
         record.memory = self.evaluator.memories();
         record.announcements = announcements;
-        record.rules = Some(Box::new(RulesChange { text, instead_of, before }));
+        record.rules = Some(change);
         self.versions.follow(record.rules.as_deref(), record.txn, &record.at, &record.by);
         if let Some(key) = &record.key {
             self.answered.add(key.clone(), record.txn, now, Vec::new());
         }
         self.refused.retry_later();
-        let undo = Box::new(Undo { former: Some(Box::new(other)), ..Undo::default() });
-        let (states, moves) = (ChangedStates::new(), Moves::default());
+        let undo = Box::new(Undo { former: Some(former), ..Undo::default() });
         let transaction = AppliedTransaction { record, changes, problems, states, addresses, moves, undo };
         Ok(Accepted { transaction: Some(transaction), objects_before, ..Accepted::default() })
     }
 
+    /// Lets another engine take the place of the one that runs.
+    fn change_by_another(
+        &mut self,
+        rules: &Arc<Rules>,
+        prepared: Option<PreparedRows>,
+    ) -> Result<Changed, CoreError> {
+        let Made { mut other, rows, announcements } = self.under(rules, prepared)?;
+        let problems = problem_changes(&self.derived, &other.derived);
+        let addresses = self.derived.addresses.changes_to(&other.derived.addresses);
+        let changes = changes_between(&self.desired, &other.desired);
+        let was =
+            self.rules.named(self.rules.transaction(all_rows(&self.objects, &self.reports, &self.rules)));
+        self.exchange(&mut other);
+        Ok(Changed {
+            insert: missing(&rows, &was),
+            delete: missing(&was, &rows),
+            announcements,
+            changes,
+            problems,
+            states: ChangedStates::new(),
+            addresses,
+            moves: Moves::default(),
+            former: FormerRules::Replaced(Box::new(other)),
+        })
+    }
+
+    /// Edits the engine that runs. The rows of input tables stay.
+    fn change_by_edit(&mut self, rules: &Arc<Rules>) -> Result<Changed, CoreError> {
+        let (output, mut before) = self.edit_rules(rules)?;
+        let RulesOutput { changes, problems, states, addresses, moves, .. } = output;
+        let (changes, announcements) = self.push_edit(changes, &mut before);
+        Ok(Changed {
+            insert: BTreeMap::new(),
+            delete: BTreeMap::new(),
+            announcements,
+            changes,
+            problems,
+            states,
+            addresses,
+            moves,
+            former: FormerRules::Edited(Box::new(before)),
+        })
+    }
+
+    /// Undoes a change of rules, the last transaction.
+    pub(super) fn change_rules_back(
+        &mut self,
+        former: FormerRules,
+        announcements: AnnouncementChanges,
+    ) -> Result<(), CoreError> {
+        match former {
+            FormerRules::Replaced(mut former) => self.exchange(&mut former),
+            FormerRules::Edited(before) => self.edit_back(*before, announcements)?,
+        }
+        Ok(())
+    }
+
     /// Exchanges all that depends on the rules.
-    pub(super) fn exchange(&mut self, other: &mut UnderRules) {
+    fn exchange(&mut self, other: &mut UnderRules) {
         swap(&mut self.evaluator, &mut other.evaluator);
         swap(&mut self.rules, &mut other.rules);
         swap(&mut self.objects, &mut other.objects);
@@ -244,6 +330,19 @@ pub(super) fn objects_under<'o>(
     })
 }
 
+/// What a change of rules changes.
+struct Changed {
+    insert: BTreeMap<Arc<str>, Vec<Row>>,
+    delete: BTreeMap<Arc<str>, Vec<Row>>,
+    announcements: AnnouncementChanges,
+    changes: BTreeMap<String, Changes>,
+    problems: ProblemChanges,
+    states: ChangedStates,
+    addresses: AddressChanges,
+    moves: Moves,
+    former: FormerRules,
+}
+
 /// What other rules make of what is there.
 struct Made {
     other: UnderRules,
@@ -257,7 +356,7 @@ fn refused(why: impl Into<String>) -> CoreError {
     CoreError::Refused(Refusal::NewRules(why.into()))
 }
 
-fn refuse_rows(error: &TransactionError) -> CoreError {
+pub(super) fn refuse_rows(error: &TransactionError) -> CoreError {
     let remedy = "correct them, or change first what they refuse";
     refused(format!("the new rules refuse what is there: {}", refusal_of_state(error, remedy)))
 }
@@ -279,12 +378,14 @@ fn missing(these: &Rows, those: &Rows) -> BTreeMap<Arc<str>, Vec<Row>> {
     missing
 }
 
-fn changes(before: &DesiredByNode, after: &DesiredByNode) -> BTreeMap<String, Changes> {
+/// What leads from the desired states of switches to others.
+pub(super) fn changes_between(before: &DesiredByNode, after: &DesiredByNode) -> BTreeMap<String, Changes> {
     let nodes: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let change = |node: &String| {
         let [from, to] = [before, after]
             .map(|states| states.get(node).map(|desired| desired.state.clone()).unwrap_or_default());
-        let changes = from.changes_to(&to);
+        // Only the states that have changed were copied.
+        let changes = if Arc::ptr_eq(&from, &to) { Changes::default() } else { from.changes_to(&to) };
         (!changes.is_empty()).then(|| (node.clone(), changes))
     };
     nodes.into_iter().filter_map(change).collect()
