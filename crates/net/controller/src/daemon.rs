@@ -22,9 +22,9 @@ use crate::api::Api;
 use crate::config::{Listen, SocketMode};
 use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Saving, Worker};
+use crate::evaluators::edit;
 use crate::journal::{self, Journal, JournalError, Keep, Lock, Records, Replay, Saved};
 use crate::listener::{BindError, Listener, SocketFile};
-use crate::run::edit;
 use crate::running_rules::RunningRules;
 use crate::server::serve;
 

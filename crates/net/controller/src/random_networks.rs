@@ -11,7 +11,7 @@ use nlog_data::{Row, TableId};
 use objects::{Batch, Cancel, ObjectStore};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
-use weft_core::core::{AppliedTransaction, Core, CoreError, History, RulesTransition};
+use weft_core::core::{AppliedTransaction, Core, CoreError, History, Refusal, RulesTransition};
 use weft_core::record::Record;
 use weft_core::rules::Rules;
 
@@ -136,23 +136,23 @@ impl Recorder {
 
     /// Goes on with other rules, unless they are refused. Returns whether it does.
     pub(crate) fn load(&mut self, rules: &Arc<Rules>, transition: RulesTransition) -> bool {
-        let Some(done) = self.change_rules(rules, transition) else { return false };
+        let Ok(done) = self.change_rules(rules, transition) else { return false };
         self.records.extend(done.map(|done| done.journalled()));
         self.core.journalled();
         true
     }
 
-    /// Goes on with other rules, which is not recorded yet; `None` if they are refused.
+    /// Goes on with other rules, which is not recorded yet.
     pub(crate) fn change_rules(
         &mut self,
         rules: &Arc<Rules>,
         transition: RulesTransition,
-    ) -> Option<Option<AppliedTransaction>> {
+    ) -> Result<Option<AppliedTransaction>, Refusal> {
         // What is recorded is on disk.
         self.core.journalled();
         match self.core.change_rules(rules, transition, "test", SystemTime::UNIX_EPOCH) {
-            Ok(accepted) => Some(accepted.transaction),
-            Err(CoreError::Refused(_)) => None,
+            Ok(accepted) => Ok(accepted.transaction),
+            Err(CoreError::Refused(refusal)) => Err(refusal),
             Err(failed) => panic!("{failed}"),
         }
     }

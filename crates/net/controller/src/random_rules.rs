@@ -90,7 +90,7 @@ fn assert_same(these: &Core, those: &Core, seed: u64) {
 fn tried_out(configured: &Arc<Rules>, recorder: &mut Recorder, edited: &Arc<Rules>, seed: u64) {
     let before = Recorder::after(configured, recorder.records.clone());
     let last_txn = recorder.core.last_txn();
-    if let Some(Some(done)) = recorder.change_rules(edited, RulesTransition::Edit) {
+    if let Ok(Some(done)) = recorder.change_rules(edited, RulesTransition::Edit) {
         recorder.core.undo(done).unwrap();
     }
     assert_eq!(recorder.core.last_txn(), last_txn, "seed {seed}");

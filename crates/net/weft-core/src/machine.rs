@@ -394,7 +394,7 @@ impl Machine {
     fn accept(&mut self, change: Accepted, accepted: Instant) -> Applied {
         let mut summary = Applied::of(&change);
         if let Some(applied) = change.transaction {
-            summary.delta = self.core.delta_of_rules(&applied).map(Box::new);
+            summary.delta = SwitchDelta::of_rules(&applied, &self.core).map(Box::new);
             summary.warnings = self.fleet.prepare(&applied.addresses);
             self.wait(applied, accepted);
         }
@@ -408,7 +408,7 @@ impl Machine {
             summary.delta = Some(Box::default());
             return Ok(summary);
         };
-        if let Some(delta) = self.core.delta_of_rules(&applied) {
+        if let Some(delta) = SwitchDelta::of_rules(&applied, &self.core) {
             self.take_back(Some(applied))?;
             summary.delta = Some(Box::new(delta));
             return Ok(summary);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use switch_model::{Changes, Desired, Flow, FlowKey};
 
-use crate::core::Core;
+use crate::core::{AppliedTransaction, Core};
 use crate::provenance::Provenance;
 
 /// The most parts that are kept. A change of all switches has more than anybody reads.
@@ -91,6 +91,14 @@ impl SwitchDelta {
         let state = State { desired: &|node| before.desired(node), provenance: &provenance };
         let changes = changes.collect();
         SwitchDelta::of(&changes, &state, &RulesOfNew::of(&changes, &after.provenance()))
+    }
+
+    /// What a transaction changes that changes the rules, the last one of a network; `None` if it changes others.
+    pub fn of_rules(applied: &AppliedTransaction, after: &Core) -> Option<Self> {
+        let (desired, provenance) = applied.before_other_rules()?;
+        let before = State { desired: &desired, provenance };
+        let after = RulesOfNew::of(&applied.changes, &after.provenance());
+        Some(SwitchDelta::of(&applied.changes, &before, &after))
     }
 
     /// The delta of changes that lead from a state to another one.

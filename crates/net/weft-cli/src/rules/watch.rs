@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 use weft_client::{message_json, pb};
 use weft_core::core::{Core, CoreError, ProblemChanges, Refusal, RulesTransition};
 use weft_core::rules::Rules;
+use weft_core::switch_delta::SwitchDelta;
 
 use crate::client::delta;
 use crate::compare::{core_at, problem_json, problem_lines};
@@ -88,7 +89,9 @@ impl Watch {
     /// What is said of a save of these files.
     fn follow(&mut self, changed: &BTreeSet<PathBuf>, is_json: bool) -> Result<String, Failure> {
         let begun = Instant::now();
-        changed.iter().for_each(|path| self.saved.renew(path));
+        for path in changed {
+            self.saved.renew(path);
+        }
         add_all(&mut self.saved, &self.paths);
         let result = match load(&self.paths).map_err(Refusal::NewRules) {
             Ok(rules) => self.change(&Arc::new(rules))?,
@@ -126,7 +129,7 @@ impl Watch {
             Err(CoreError::Failed(why)) => return Err(Failure::Outside(why)),
         };
         let Some(done) = accepted.transaction else { return Ok(Ok(Saved::default())) };
-        let delta = self.core.delta_of_rules(&done).unwrap_or_default();
+        let delta = SwitchDelta::of_rules(&done, &self.core).unwrap_or_default();
         let delta = delta_message(&delta, &[rules.clone(), before]);
         self.core.journalled();
         Ok(Ok(Saved { delta, problems: done.problems }))

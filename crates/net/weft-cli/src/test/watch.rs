@@ -75,8 +75,8 @@ impl Watch {
         loop {
             let there: Vec<PathBuf> = test.paths.iter().filter(|path| path.exists()).cloned().collect();
             let found = files::find(&there)?;
-            let is_new = found.folders.iter().fold(false, |is_new, folder| self.saved.add(folder) || is_new);
-            if !is_new {
+            let new = found.folders.iter().filter(|folder| self.saved.add(folder)).count();
+            if new == 0 {
                 return Ok(found);
             }
         }

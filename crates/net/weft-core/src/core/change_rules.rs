@@ -34,7 +34,6 @@ use crate::record::{AnnouncementChanges, ObjectText, RulesChange};
 use crate::restore::{Kept, KeptObjects, RestoreError, refusal_of_state, store};
 use crate::rules::Rules;
 use crate::rules_versions::RulesVersions;
-use crate::switch_delta::{RulesOfNew, State, SwitchDelta};
 
 /// Makes an evaluator that has run nothing yet.
 pub type MakeEvaluator = Arc<dyn Fn(&Rules) -> Result<Box<dyn Evaluator>, String> + Send + Sync>;
@@ -75,7 +74,7 @@ impl fmt::Debug for UnderRules {
 
 impl AppliedTransaction {
     /// If it changes the rules, what there was before: the desired state of each switch, and the logical rules behind flows.
-    fn before_other_rules(&self) -> Option<(impl Fn(&str) -> Arc<Desired>, &Provenance)> {
+    pub(crate) fn before_other_rules(&self) -> Option<(impl Fn(&str) -> Arc<Desired>, &Provenance)> {
         let (desired, provenance) = match self.undo.former.as_ref()? {
             FormerRules::Replaced(former) => (&former.desired, &former.derived.provenance),
             FormerRules::Edited(before) => (&before.desired, &before.provenance),
@@ -89,14 +88,6 @@ impl Core {
     /// Evaluators of other rules are made so. Without, the rules cannot change.
     pub fn make_evaluators_with(&mut self, make: MakeEvaluator) {
         self.make = Some(make);
-    }
-
-    /// What a transaction that changes the rules, the last one, changes in switches.
-    pub fn delta_of_rules(&self, applied: &AppliedTransaction) -> Option<SwitchDelta> {
-        let (desired, provenance) = applied.before_other_rules()?;
-        let before = State { desired: &desired, provenance };
-        let after = RulesOfNew::of(&applied.changes, &self.derived.provenance);
-        Some(SwitchDelta::of(&applied.changes, &before, &after))
     }
 
     /// The last versions of the rules; empty if they have never changed while a controller ran.

@@ -120,7 +120,8 @@ impl Core {
         // A flow that another rule of the same text derives does not change.
         let mut exact = changes_between(&before.desired, &self.desired);
         for (node, changes) in changes {
-            if changes.frames != Default::default() {
+            // Frames are sent once and are no part of a state.
+            if !changes.frames.is_empty() {
                 exact.entry(node).or_default().frames = changes.frames;
             }
         }
