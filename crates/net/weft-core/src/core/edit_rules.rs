@@ -117,7 +117,7 @@ impl Core {
     ) -> (BTreeMap<String, Changes>, AnnouncementChanges) {
         let announcements = self.announcements.follow(&mut changes);
         self.change_desired(&changes);
-        // A flow that another rule of the same text derives does not change.
+        // Rows whose rule has another number only are among the changes, and change no flow.
         let mut exact = changes_between(&before.desired, &self.desired);
         for (node, changes) in changes {
             // Frames are sent once and are no part of a state.
