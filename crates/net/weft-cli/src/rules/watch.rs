@@ -23,8 +23,8 @@ use crate::test::{OtherVerdict, Verdicts};
 /// Arguments of `weft rules watch`.
 #[derive(Args)]
 #[command(after_help = "\
-        Each save is compared with the rules before it, in the network at the end of RECORDED: flows by host,\n\
-        table and rule, problems, and the tests beside the rules whose verdict changes.")]
+        Each save is compared with the rules before it, in the network at the end of RECORDED: flows by\n\
+        host, table and rule, problems, and the tests beside the rules whose verdict changes.")]
 pub(crate) struct WatchRules {
     /// The rules, as one program; `builtin` is the built-in ones
     #[arg(required = true, value_name = "RULES")]
