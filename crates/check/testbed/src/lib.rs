@@ -317,8 +317,8 @@ impl Testbed {
         self.wait_for_hosts(&plugged, |_| ())
     }
 
-    /// The same for the switches of these nodes, each with the number of virtual interfaces that it is to report. `done` is told each of them as
-    /// soon as it is in sync.
+    /// Waits for the switches of these nodes. A switch is ready once it is in sync and has reported its number of virtual interfaces;
+    /// `done` then gets its status.
     pub fn wait_for_hosts(
         &self,
         plugged: &BTreeMap<String, u64>,

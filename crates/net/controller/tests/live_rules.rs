@@ -9,7 +9,9 @@ use controller::Parts;
 use objects::ObjectKey;
 use weft_client::{Changes, Client, ClientError, pb};
 use weft_core::Rules;
-use weft_core::core::{Accepted, AppliedTransaction, Core, CoreError, Refusal, RulesTransition};
+use weft_core::core::{
+    Accepted, AppliedTransaction, Core, CoreError, MakeEvaluator, Refusal, RulesTransition,
+};
 use weft_core::record::Record;
 
 use crate::core::state;
@@ -253,6 +255,15 @@ async fn a_running_controller_takes_other_rules_and_goes_back() {
     running.stop().await;
 }
 
+/// Starts a controller that makes its engines so, and a client of it.
+async fn start_making(folder: &Path, rules: &Arc<Rules>, evaluator: MakeEvaluator) -> (Running, Client) {
+    let switches = Switches::default();
+    let parts = Parts { evaluator, ..parts(folder, rules.clone(), &switches) };
+    let running = start_with(parts, switches).await;
+    let client = running.client().await;
+    (running, client)
+}
+
 /// Those with one more kind of objects, for which no engine can be edited.
 fn others_with_a_kind() -> String {
     others() + "object extra { note: opt<string>; }\n"
@@ -268,10 +279,7 @@ async fn an_engine_is_edited_to_rules_that_differ_in_what_they_derive() {
         made.lock().unwrap().push(rules.version());
         controller::evaluator(rules, 1)
     };
-    let switches = Switches::default();
-    let parts = Parts { evaluator: Arc::new(evaluator), ..parts(folder.path(), rules.clone(), &switches) };
-    let running = start_with(parts, switches).await;
-    let mut client = running.client().await;
+    let (running, mut client) = start_making(folder.path(), &rules, Arc::new(evaluator)).await;
     apply_by(&mut client, NETWORK).await.unwrap();
     let dry_run = pb::Terms { dry_run: true, ..pb::Terms::default() };
     let flows =
@@ -311,10 +319,7 @@ async fn transactions_go_on_while_other_rules_derive_their_rows() {
         }
         controller::evaluator(rules, 1)
     };
-    let switches = Switches::default();
-    let parts = Parts { evaluator: Arc::new(evaluator), ..parts(folder.path(), rules.clone(), &switches) };
-    let running = start_with(parts, switches).await;
-    let mut client = running.client().await;
+    let (running, mut client) = start_making(folder.path(), &rules, Arc::new(evaluator)).await;
     apply_by(&mut client, NETWORK).await.unwrap();
 
     let mut loader = running.client().await;

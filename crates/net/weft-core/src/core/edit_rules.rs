@@ -37,7 +37,7 @@ pub enum NotEdited {
     Commit(CommitError),
 }
 
-/// What there was before an edit, as far as the edit cannot be told from it.
+/// What an edit replaces, to undo it with.
 pub(super) struct BeforeEdit {
     rules: Arc<Rules>,
     pub(super) desired: DesiredByNode,

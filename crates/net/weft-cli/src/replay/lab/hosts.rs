@@ -1,4 +1,4 @@
-//! Which hosts a lab has for recorded ones: names, tunnel addresses and physical networks.
+//! The lab's hosts for recorded hosts: names, tunnel addresses and physical networks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
