@@ -234,6 +234,9 @@ pub struct Function {
     pub doc: Cow<'static, str>,
     /// Its test vectors.
     pub examples: Vec<Example>,
+    /// Tells it from other functions of its signature: functions with the same signature and definition behave alike,
+    /// in whichever compilation they were made. Empty if the signature says all, as for those of [`functions`].
+    pub definition: Cow<'static, str>,
     /// Its implementation. The arguments conform to the parameters.
     pub evaluate: Box<Evaluate>,
 }
@@ -277,9 +280,22 @@ impl Function {
     }
 }
 
+impl Function {
+    /// A name that functions share only if they behave alike.
+    pub fn identity(&self) -> String {
+        if self.definition.is_empty() {
+            return self.signature();
+        }
+        // Definitions contain the identities of other functions, so their whole text could grow without bound.
+        let mut hasher = DefaultHasher::new();
+        self.definition.hash(&mut hasher);
+        format!("{} {:016x}", self.signature(), hasher.finish())
+    }
+}
+
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Function({})", self.signature())
+        write!(f, "Function({})", self.identity())
     }
 }
 

@@ -24,6 +24,7 @@ fn superstitious() -> Arc<Function> {
         may_fail: false,
         doc: "for this test".into(),
         examples: Vec::new(),
+        definition: "".into(),
         evaluate: Box::new(|arguments| {
             assert_ne!(arguments[0], Value::Int(13), "bad luck");
             Ok(Results::One(arguments[0].clone()))

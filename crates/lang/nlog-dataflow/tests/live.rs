@@ -271,6 +271,10 @@ fn tables_come_and_go_with_their_rows() {
     assert_eq!(engine.contents(first.schema.find("on").expect("declared")).expect("it is there").len(), 1);
 }
 
+fn most(rows: u64) -> Bound {
+    Bound { most: Most { rows, ..Most::ANY }, cancel: Cancel::default(), progress: Progress::default() }
+}
+
 #[test]
 fn an_edit_stops_at_its_bound() {
     let first = compile(PEERS);
@@ -281,11 +285,6 @@ fn an_edit_stops_at_its_bound() {
     let pairs = compile(&format!(
         "{PEERS} output table pair(one: string, other: string); pair(one, other) :- on(one, hv), on(other, hv);"
     ));
-    let most = |rows| Bound {
-        most: Most { rows, ..Most::ANY },
-        cancel: Cancel::default(),
-        progress: Progress::default(),
-    };
     engine.bound(most(1000));
     let stopped = engine.propose(Arc::clone(&pairs), &options(false)).err().expect("ten times as many rows");
     assert!(matches!(stopped, ChangeError::Commit(CommitError::Stopped(_))), "{stopped}");
@@ -301,7 +300,8 @@ fn an_edit_stops_at_its_bound() {
 fn a_rule_whose_constant_or_function_changes_is_another_rule() {
     let program = |limit: i64, more: i64| {
         compile(&format!(
-            "const limit: int = {limit}; function shifted(x: int) -> int = x + {more};
+            "const limit: int = {limit}; function more(x: int) -> int = x + {more};
+             function shifted(x: int) -> int = more(x);
              input table i(x: int); output table near(x: int); output table far(x: int);
              near(x) :- i(x), x < limit; far(shifted(x)) :- i(x);"
         ))
@@ -318,6 +318,33 @@ fn a_rule_whose_constant_or_function_changes_is_another_rule() {
         line(&delta.to_rows(), &next),
         r#"{"txn":1,"insert":{"far":[[11],[12]],"near":[[2]]},"delete":{"far":[[1],[2]]}}"#
     );
+}
+
+#[test]
+fn an_edit_derives_nothing_for_rules_that_stay() {
+    let program = |limit: i64| {
+        compile(&format!(
+            "type vlan = int 1..4094; type side = enum {{left, right}}; type place = record {{side: side, vlan: vlan}};
+             function doubled(x: int) -> int = x * 2; function fourfold(x: int) -> int = doubled(doubled(x));
+             function placed(x: int) -> place = place{{side: if x < 3 then \"left\" else \"right\", vlan: x}};
+             input table i(x: int); table at(x: int, place: place); output table far(x: int);
+             output table list(xs: list<int>, m: match, a: actions); output table name(x: int, side: string);
+             output table near(x: int);
+             far(fourfold(x)) :- i(x); at(x, placed(x)) :- i(x); name(x, to_string(p.side)) :- at(x, p);
+             list([x, 1], match{{reg0: x}}, actions[output(x)]) :- i(x);
+             near(x) :- i(x), x < {limit};"
+        ))
+    };
+    let first = program(2);
+    let mut engine = Dataflow::new(Arc::clone(&first), options(false)).expect("it starts");
+    let rows: Vec<String> = (1..100).map(|row| format!("[{row}]")).collect();
+    let rows = format!(r#"{{"insert":{{"i":[{}]}}}}"#, rows.join(","));
+    engine.commit(&transaction(&first, &rows)).expect("it is right");
+    // Another compilation makes each function anew, also those of literals, records and enumerations.
+    engine.bound(most(10));
+    let next = program(4);
+    let delta = engine.propose(Arc::clone(&next), &options(false)).expect("it is within the bound").delta();
+    assert_eq!(line(&delta.to_rows(), &next), r#"{"txn":1,"insert":{"near":[[2],[3]]},"delete":{}}"#);
 }
 
 #[test]

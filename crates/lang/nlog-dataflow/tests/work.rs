@@ -69,6 +69,7 @@ fn counted(text: &str) -> (Arc<Program>, Arc<AtomicU64>) {
         may_fail: false,
         doc: "for this test".into(),
         examples: Vec::new(),
+        definition: "".into(),
         evaluate: Box::new(move |arguments| {
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(Results::One(arguments[0].clone()))

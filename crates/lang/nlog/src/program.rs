@@ -4,6 +4,7 @@
 //! functions, and an expression in a term of an atom is a variable and a condition. [`Rule`] documents the meaning of
 //! a rule.
 
+mod definition;
 mod hook_stages;
 mod listing;
 mod pipeline;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use nlog_data::{Function, ObjectKind, RuleId, Schema, TableId, Type, Value};
 
 pub use crate::hook::Wiring;
+pub use definition::define_all;
 pub use hook_stages::HookStage;
 pub use listing::{Count, Counted, Counter, Listing, Reading};
 pub use pipeline::{NamedField, Priority, Reservation, Stage};

@@ -378,6 +378,7 @@ impl Entry {
             name: self.name,
             doc: self.doc,
             examples: self.examples,
+            definition: Cow::Borrowed(""),
             evaluate,
         }
     }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use nlog::program::{BodyItem, Expr, HeadTerm, Rule};
-use nlog_data::{Function, TableId, function};
+use nlog::program::{BodyItem, HeadTerm, Rule, define_all};
+use nlog_data::TableId;
 use nlog_plan::query::{Joins, Plan, RelationId, RulePlan};
 
 use super::bounded::Running;
@@ -333,10 +333,10 @@ fn write_rule(plan: &Plan, rule: &Rule, text: &mut String) {
     let _ = write!(text, " {:016x}", rule.fingerprint);
     for term in &rule.terms {
         match term {
-            HeadTerm::Value(expr) => write_expr(expr, text),
+            HeadTerm::Value(expr) => expr.define(text),
             HeadTerm::Aggregate { aggregate, arguments } => {
                 let _ = write!(text, " {aggregate:?}");
-                write_exprs(arguments, text);
+                define_all(arguments, text);
             }
         }
     }
@@ -355,52 +355,13 @@ fn write_rule(plan: &Plan, rule: &Rule, text: &mut String) {
             }
             BodyItem::Let { variable, expr } => {
                 let _ = write!(text, " {variable:?}");
-                write_expr(expr, text);
+                expr.define(text);
             }
             BodyItem::Generate { function, arguments, results } => {
-                write_function(function, text);
-                let _ = write!(text, "{results:?}");
-                write_exprs(arguments, text);
+                let _ = write!(text, " {}{results:?}", function.identity());
+                define_all(arguments, text);
             }
-            BodyItem::Filter(expr) => write_expr(expr, text),
+            BodyItem::Filter(expr) => expr.define(text),
         }
     }
-}
-
-fn write_exprs(exprs: &[Expr], text: &mut String) {
-    for expr in exprs {
-        write_expr(expr, text);
-    }
-}
-
-fn write_expr(expr: &Expr, text: &mut String) {
-    match expr {
-        Expr::Variable(variable) => {
-            let _ = write!(text, " {variable:?}");
-        }
-        Expr::Constant(value) => {
-            let _ = write!(text, " {value:?}");
-        }
-        Expr::Call { function, arguments } => {
-            write_function(function, text);
-            write_exprs(arguments, text);
-        }
-        Expr::If { condition, then, otherwise } => {
-            text.push_str(" if");
-            for part in [condition, then, otherwise] {
-                write_expr(part, text);
-            }
-        }
-    }
-}
-
-/// Identifies built-in functions by name. A function declared by a program may have changed its behaviour under the
-/// same name, so each declaration counts as a distinct function.
-fn write_function(function: &Arc<Function>, text: &mut String) {
-    let is_built_in = function::lookup(&function.name).iter().any(|known| Arc::ptr_eq(known, function));
-    let _ = if is_built_in {
-        write!(text, " {function:?}")
-    } else {
-        write!(text, " {} {:p}", function.name, Arc::as_ptr(function))
-    };
 }

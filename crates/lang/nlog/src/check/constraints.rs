@@ -135,6 +135,7 @@ fn predicate(name: String, ty: Type) -> Function {
         may_fail: true,
         doc: Cow::Borrowed(""),
         examples: Vec::new(),
+        definition: Cow::Borrowed(""),
         evaluate: Box::new(|_: &[Value]| Ok(Results::None)),
     }
 }
@@ -147,7 +148,9 @@ fn check_of(ty: &Type) -> Arc<Function> {
         None => Ok(Results::One(Value::Bool(true))),
         Some(violation) => Err(Failure::range(violation)),
     };
-    Arc::new(Function { evaluate: Box::new(evaluate), ..predicate(format!("{ty}?"), ty.clone()) })
+    let definition = Cow::Owned(format!("{ty:?}"));
+    let signature = predicate(format!("{ty}?"), ty.clone());
+    Arc::new(Function { definition, evaluate: Box::new(evaluate), ..signature })
 }
 
 impl Resolver<'_, '_> {

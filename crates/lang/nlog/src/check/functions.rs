@@ -191,6 +191,7 @@ fn signature(
         may_fail: false,
         doc: Cow::Owned(declaration.doc.clone()),
         examples: Vec::new(),
+        definition: Cow::Borrowed(""),
         evaluate: Box::new(|_: &[Value]| Ok(Results::None)),
     })
 }
@@ -250,6 +251,7 @@ pub(super) fn compiled(signature: &Function, body: Expr) -> Function {
         may_fail: kind.may_fail,
         doc: signature.doc.clone(),
         examples: Vec::new(),
+        definition: Cow::Owned(body.definition()),
         evaluate: Box::new(move |arguments: &[Value]| {
             Ok(evaluate(&body, arguments)?.map_or(Results::None, Results::One))
         }),

@@ -71,7 +71,7 @@ impl Resolver<'_, '_> {
         }
         let literal = &self.literals[number];
         let (is_match, name) = (literal.is_match, skeleton(literal));
-        let template = match template(literal, &terms) {
+        let (template, definition) = match template(literal, &terms) {
             Ok(template) => template,
             Err(errors) => {
                 // A missing item may be in a part with a reported mistake, and types have already been
@@ -100,19 +100,19 @@ impl Resolver<'_, '_> {
             self.failed = true;
             return None;
         }
-        let function = function(name, is_match, &types, template);
+        let function = function(name, definition, is_match, &types, template);
         self.apply(&Arc::new(function), arguments, node.span)
     }
 }
 
-/// The template of the parts without mistakes.
-fn template(literal: &Literal, values: &[Term]) -> Result<Template, Vec<TemplateError>> {
+/// The template of the parts without mistakes, and a text that tells it from others.
+fn template(literal: &Literal, values: &[Term]) -> Result<(Template, String), Vec<TemplateError>> {
     if literal.is_match {
         let items: Vec<MatchItem> = sound(literal).filter_map(|part| item(part, values)).collect();
-        literal::matches(&items).map(Template::Match)
+        Ok((Template::Match(literal::matches(&items)?), format!("{items:?}")))
     } else {
         let actions: Vec<ActionTerm> = sound(literal).filter_map(|part| action(part, values)).collect();
-        literal::actions(&actions).map(Template::Actions)
+        Ok((Template::Actions(literal::actions(&actions)?), format!("{actions:?}")))
     }
 }
 
@@ -181,7 +181,13 @@ fn skeleton(literal: &Literal) -> String {
     if literal.is_match { format!("match{{{names}}}") } else { format!("actions[{names}]") }
 }
 
-fn function(name: String, is_match: bool, types: &[Type], template: Template) -> Function {
+fn function(
+    name: String,
+    definition: String,
+    is_match: bool,
+    types: &[Type],
+    template: Template,
+) -> Function {
     let column =
         |name: &'static str, ty: &Type| Parameter { name: Cow::Borrowed(name), shape: Shape::Is(ty.clone()) };
     let result = if is_match { column("match", &Type::Match) } else { column("actions", &Type::Actions) };
@@ -200,6 +206,7 @@ fn function(name: String, is_match: bool, types: &[Type], template: Template) ->
         may_fail: true,
         doc: Cow::Borrowed("A literal with its values."),
         examples: Vec::new(),
+        definition: Cow::Owned(definition),
         evaluate: Box::new(evaluate),
     }
 }

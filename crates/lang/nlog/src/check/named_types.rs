@@ -510,7 +510,7 @@ fn internal(
     name: String,
     parameters: Vec<Parameter>,
     result: Parameter,
-    doc: String,
+    (doc, definition): (String, String),
     evaluate: Box<Evaluate>,
 ) -> Arc<Function> {
     Arc::new(Function {
@@ -522,6 +522,7 @@ fn internal(
         may_fail: false,
         doc: Cow::Owned(doc),
         examples: Vec::new(),
+        definition: Cow::Owned(definition),
         evaluate,
     })
 }
@@ -537,7 +538,7 @@ fn text_of(of: &Arc<Enumeration>) -> Arc<Function> {
         "to_string".to_owned(),
         vec![column("value", Type::Enum(of.clone()))],
         column("text", Type::String),
-        format!("The name of a member of {} as a string.", of.name),
+        (format!("The name of a member of {} as a string.", of.name), String::new()),
         Box::new(evaluate),
     )
 }
@@ -550,7 +551,7 @@ impl Parts {
             format!("{name}{{}}"),
             record.fields.iter().map(|(name, ty)| column(name, ty.clone())).collect(),
             column("record", Type::Record(record.clone())),
-            format!("The {name} with these fields."),
+            (format!("The {name} with these fields."), format!("{record:?}")),
             Box::new(|arguments: &[Value]| Ok(Results::One(Value::record(arguments.iter().cloned())))),
         );
         let fields = record.fields.iter().enumerate().map(|(place, (field, ty))| {
@@ -565,7 +566,7 @@ impl Parts {
                 format!("{name}.{field}"),
                 vec![column("record", Type::Record(record.clone()))],
                 column(field, ty.clone()),
-                format!("The field {field} of a {name}."),
+                (format!("The field {field} of a {name}."), format!("{record:?}")),
                 Box::new(evaluate),
             )
         });

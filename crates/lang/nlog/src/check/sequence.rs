@@ -40,6 +40,7 @@ fn sequence(
         may_fail: false,
         doc: Cow::Borrowed(doc),
         examples: Vec::new(),
+        definition: Cow::Borrowed(""),
         evaluate,
     })
 }

@@ -54,6 +54,7 @@ pub(crate) fn constrained(name: &str, base: Type, range: Option<(i64, i64)>, che
                 may_fail: false,
                 doc: Cow::Borrowed(""),
                 examples: Vec::new(),
+                definition: Cow::Borrowed(""),
                 evaluate: Box::new(evaluate),
             }),
         }
