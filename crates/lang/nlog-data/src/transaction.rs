@@ -280,11 +280,12 @@ pub trait Evaluator: Any {
         Err(CommitError::Engine("only the fused engine derives its rows again".to_owned()))
     }
 
-    /// The rows of the requested tables, with their rules if rows are attributed, as a transaction that inserts all of them.
+    /// The rows of the requested tables that are `wanted`, with their rules if rows are attributed, as a transaction that inserts all of
+    /// them.
     ///
     /// # Errors
     /// The evaluator failed.
-    fn present_rows(&mut self) -> Result<Committed, CommitError> {
+    fn present_rows(&mut self, _wanted: &dyn Fn(TableId) -> bool) -> Result<Committed, CommitError> {
         Err(CommitError::Engine("only the fused engine reads all its rows at once".to_owned()))
     }
 
@@ -411,8 +412,8 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
         (**self).derive_anew()
     }
 
-    fn present_rows(&mut self) -> Result<Committed, CommitError> {
-        (**self).present_rows()
+    fn present_rows(&mut self, wanted: &dyn Fn(TableId) -> bool) -> Result<Committed, CommitError> {
+        (**self).present_rows(wanted)
     }
 
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {

@@ -276,8 +276,8 @@ impl Evaluator for Dataflow {
         self.wait(async |core| core.derive_anew().await)
     }
 
-    fn present_rows(&mut self) -> Result<Committed, CommitError> {
-        self.wait(async |core| core.present_rows().await)
+    fn present_rows(&mut self, wanted: &dyn Fn(TableId) -> bool) -> Result<Committed, CommitError> {
+        self.wait(async |core| core.present_rows(wanted).await)
     }
 
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {

@@ -117,7 +117,8 @@ fn a_restored_engine_has_the_plan_of_the_saved_one() {
 
 #[test]
 fn rows_stay_attributed_to_their_rules_after_edits_of_rules() {
-    const TABLES: &str = "input table a(x: int); input table b(x: int); output table out(x: int);";
+    const TABLES: &str = "input table a(x: int); input table b(x: int); output table out(x: int);
+        output table other(x: int); other(x) :- b(x);";
     let [before, after] = [["a(x)", "b(x)"], ["b(x)", "a(x), b(x)"]]
         .map(|bodies| compile(&format!("{TABLES} out(x) :- {}; out(x) :- {};", bodies[0], bodies[1])));
     let options = Options { attribute: true, ..Options::default() };
@@ -130,8 +131,14 @@ fn rows_stay_attributed_to_their_rules_after_edits_of_rules() {
     first.save_derived(&mut bytes).expect("it can be saved");
     let mut second = engine(&after, options);
     restore(&mut second, &bytes).expect("the bytes are right");
-    let present = second.present_rows().expect("it reads");
-    let out = &present.delta.tables[&after.schema.find("out").expect("it is declared")];
+    let present = second.present_rows(&|_| true).expect("it reads");
+    let [other, out] = ["other", "out"].map(|table| after.schema.find(table).expect("it is declared"));
+    assert_eq!(present.delta.tables.keys().copied().collect::<Vec<_>>(), [other, out]);
+    for wanted in [other, out] {
+        let some = second.present_rows(&|table| table == wanted).expect("it reads").delta.tables;
+        assert_eq!(some, [(wanted, present.delta.tables[&wanted].clone())].into());
+    }
+    let out = &present.delta.tables[&out];
     assert_eq!((out.insert.len(), out.rules.len()), (2, 2));
     assert_eq!(present, first.derive_anew().expect("it derives"));
     let next = transaction(&after, r#"{"insert": {"a": [[3]]}, "delete": {"b": [[2]]}}"#);

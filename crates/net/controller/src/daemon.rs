@@ -35,7 +35,7 @@ const NEWS_MAX: usize = 1024;
 const ENGINE_GRACE: Duration = Duration::from_millis(600);
 const CALLS_GRACE: Duration = Duration::from_millis(200);
 /// The time that the rows of the engine have to be saved for the next start, after the API has ended. Without them, it derives all rows.
-const SAVE_GRACE: Duration = Duration::from_secs(10);
+const SAVE_GRACE: Duration = Duration::from_secs(30);
 /// The value of [`Parts::probe`] outside tests.
 pub const PROBE: Duration = Duration::from_secs(10);
 
@@ -188,8 +188,8 @@ impl Daemon {
         let running = engine.rules().clone();
         let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
         let in_thread = move || {
-            // Dropped at the end.
-            let _saving: oneshot::Sender<()> = saving;
+            // Dropped once the rows are saved, or at the end.
+            let saving: oneshot::Sender<()> = saving;
             let prepared =
                 prepare(&evaluator, &rules, replay).and_then(|Prepared { mut core, journal, saving }| {
                     core.bound(rule_rows, requests.activity.progress().clone());
@@ -207,7 +207,10 @@ impl Daemon {
                     match worker.run(&runtime) {
                         Ok(rest) => {
                             let _ = ended.send(Ok(()));
-                            rest.save();
+                            let machine = rest.save();
+                            drop(saving);
+                            // The end of the process does not wait for this.
+                            drop(machine);
                         }
                         Err(error) => drop(ended.send(Err(error))),
                     }
@@ -263,8 +266,8 @@ impl Daemon {
 
     /// Serves until `shutdown` completes or something fails, and then ends in order and within a second. The current
     /// group of transactions is answered if it ends in time, waiting requests are refused, the journal stays
-    /// complete, and the switches keep their state. Then the rows of the engine are saved for the next start, for ten seconds at
-    /// most.
+    /// complete, and the switches keep their state. Then the rows of the engine are saved for the next start, for thirty seconds
+    /// at most.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
         let mut server_result = None;
         let mut engine_result = None;

@@ -90,6 +90,36 @@ fn other_rules_change_what_they_say_and_a_restart_goes_on_with_them() {
 }
 
 #[test]
+fn an_edit_that_no_switch_supports_leaves_the_numbers_of_hooks_as_they_were() {
+    let rules = rules_of_text(RULES);
+    // Switch blue loses its number, another name gets one, and a flow is in a table that no switch has.
+    let text = RULES
+        .replace(
+            "wants_datapath_label(sw) :- switch(sw, _);",
+            r#"wants_datapath_label(sw) :- switch(sw, _), sw != "blue"; wants_datapath_label("zzz");"#,
+        )
+        .replace(r#"logical_switch(sw, "beyond")"#, r#"logical_switch(sw, "")"#);
+    let edited = rules_of_text(&text);
+    let [mut core, mut untouched] = [(); 2].map(|()| {
+        let evaluator = controller::evaluator(&rules, 1).unwrap();
+        let (mut core, _) = Core::restore(evaluator, rules.clone(), history(&rules, &[]), now()).unwrap();
+        core.edit_evaluators_with(Arc::new(controller::edit));
+        apply(&mut core, NETWORK);
+        core.journalled();
+        core
+    });
+    let before = state(&core);
+    let refused = core.change_rules(&edited, RulesTransition::Edit, "test", now()).unwrap_err();
+    assert!(refused.to_string().contains("table 300 does not exist"), "{refused}");
+    assert_eq!(state(&core), before);
+    let [record, wanted] = [&mut core, &mut untouched].map(|core| {
+        apply(core, "{kind: switch, id: green}\n---\n{kind: switch_port, id: g, switch: green}").journalled()
+    });
+    assert_eq!(record, wanted);
+    assert_eq!(state(&core), state(&untouched));
+}
+
+#[test]
 fn rules_that_would_lose_something_are_refused_by_name_and_change_nothing() {
     let rules = rules_of_text(RULES);
     let (mut core, _) = core_of(&rules, &[]);

@@ -53,7 +53,7 @@ pub use edit_rules::{EditEvaluator, NotEdited};
 pub use prepared_rules::{PreparedRows, StateForRules, Written};
 pub use reported::Strays;
 pub use saved_rows::SavedRows;
-use saved_rows::output_of_all;
+use saved_rows::{Present, output_of_all};
 pub use scrub::{Mended, Scrub};
 
 /// All state of a controller.
@@ -242,7 +242,7 @@ impl Core {
         let all = rules.transaction(all_rows(&objects, &reports, &rules));
 
         let mut derived = Derived::default();
-        let (RulesOutput { changes, .. }, from) =
+        let Present { changes, desired, from } =
             output_of_all(&mut *evaluator, &rules, &mut derived, (&memories, &all), saved)?;
         evaluator.checkpoint();
         let overruling = change_rules::overruling(&versions, &rules);
@@ -276,9 +276,9 @@ impl Core {
             versions.follow(record.rules.as_deref(), record.txn, &record.at, &record.by);
         }
         let last_txn = last_txn + u64::from(correction.is_some());
-        let (refused, desired, beside) = Default::default();
+        let (refused, beside) = Default::default();
         let announcements = Announcements::resumed(announcing, &changes);
-        let mut core = Core {
+        let core = Core {
             evaluator,
             rules,
             objects,
@@ -300,7 +300,6 @@ impl Core {
             progress: Progress::default(),
             unwanted: Cancel::default(),
         };
-        core.change_desired(&changes);
         Ok((core, correction, from))
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Derived {
     pub(crate) listings: Listings,
     pub(crate) probes: ProbePlan,
     /// The encoded values of all switches.
-    pool: Pool,
+    pub(crate) pool: Pool,
 }
 
 /// The output of the rules for a transaction.
@@ -88,18 +88,7 @@ pub(crate) fn decode_output(
     derived: &mut Derived,
     desired: &dyn DesiredStates,
 ) -> Result<RulesOutput, TransactionError> {
-    let mut split = |committed: &Committed| -> Result<ByHost, RowError> {
-        let fingerprint = |rule| rules.fingerprint(rule);
-        let source = Source { delta: &committed.delta, fingerprint: &fingerprint };
-        split_by_host(&source, &rules.switch, &mut derived.pool)
-    };
-    let changes = split(committed).or_else(|_| {
-        // The evaluator reports rows in no particular order, but the first error by table and row counts.
-        let mut ascending = committed.clone();
-        ascending.delta.sort();
-        split(&ascending)
-    });
-    let changes = changes.map_err(refusal)?;
+    let changes = changes_of_switches(committed, rules, &mut derived.pool)?;
     check_groups(&changes, |node| desired.of(node)).map_err(refusal)?;
     derived.provenance.apply(committed, rules);
     let (problems, states) = derived.status.apply(committed, rules);
@@ -110,6 +99,26 @@ pub(crate) fn decode_output(
     let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
     Ok(RulesOutput { changes, problems, states, addresses, moves, filled })
+}
+
+/// The changes of switches among those of the rules' tables.
+pub(crate) fn changes_of_switches(
+    committed: &Committed,
+    rules: &Rules,
+    pool: &mut Pool,
+) -> Result<ByHost, TransactionError> {
+    let mut split = |committed: &Committed| -> Result<ByHost, RowError> {
+        let fingerprint = |rule| rules.fingerprint(rule);
+        let source = Source { delta: &committed.delta, fingerprint: &fingerprint };
+        split_by_host(&source, &rules.switch, pool)
+    };
+    let changes = split(committed).or_else(|_| {
+        // The evaluator reports rows in no particular order, but the first error by table and row counts.
+        let mut ascending = committed.clone();
+        ascending.delta.sort();
+        split(&ascending)
+    });
+    changes.map_err(refusal)
 }
 
 /// A value that no switch supports is a `range` error of the transaction, since rules cannot check it.

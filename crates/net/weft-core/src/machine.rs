@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use nlog_data::CommitError;
 use objects::{Amendment, Batch, Cancel, ChangeSet, Deletion, ObjectKey};
+use switch_model::FlowKey;
 use tracing::{debug, error, info, warn};
 
 use crate::answered::{Repeated, RequestKey};
@@ -416,7 +417,8 @@ impl Machine {
         let changes = std::mem::take(&mut applied.changes);
         let after = RulesOfNew::of(&changes, &self.core.provenance());
         self.take_back(Some(applied))?;
-        let before = State { desired: &|node| self.core.desired(node), provenance: &self.core.provenance() };
+        let cookie = |node: &str, key: &FlowKey| self.core.cookie(node, key);
+        let before = State { cookie: &cookie, provenance: &self.core.provenance() };
         summary.delta = Some(Box::new(SwitchDelta::of(&changes, &before, &after)));
         Ok(summary)
     }

@@ -1,9 +1,8 @@
 //! What a transaction changes in switches, counted by host, table and rule, for those who try it out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
-use switch_model::{Changes, Desired, Flow, FlowKey};
+use switch_model::{Changes, Flow, FlowKey};
 
 use crate::core::{AppliedTransaction, Core};
 use crate::provenance::Provenance;
@@ -62,7 +61,8 @@ impl Counts {
 
 /// A state of switches, with the logical rules behind its flows.
 pub(crate) struct State<'a> {
-    pub(crate) desired: &'a dyn Fn(&str) -> Arc<Desired>,
+    /// The cookie of a flow of a transport node's switch, if it is there.
+    pub(crate) cookie: &'a dyn Fn(&str, &FlowKey) -> Option<u64>,
     pub(crate) provenance: &'a Provenance,
 }
 
@@ -88,15 +88,16 @@ impl SwitchDelta {
             (node.clone(), from.changes_to(&to))
         });
         let provenance = before.provenance();
-        let state = State { desired: &|node| before.desired(node), provenance: &provenance };
+        let cookie = |node: &str, key: &FlowKey| before.cookie(node, key);
+        let state = State { cookie: &cookie, provenance: &provenance };
         let changes = changes.collect();
         SwitchDelta::of(&changes, &state, &RulesOfNew::of(&changes, &after.provenance()))
     }
 
     /// What a transaction changes that changes the rules, the last one of a network; `None` if it changes others.
     pub fn of_rules(applied: &AppliedTransaction, after: &Core) -> Option<Self> {
-        let (desired, provenance) = applied.before_other_rules()?;
-        let before = State { desired: &desired, provenance };
+        let (cookie, provenance) = applied.before_other_rules()?;
+        let before = State { cookie: &cookie, provenance };
         let after = RulesOfNew::of(&applied.changes, &after.provenance());
         Some(SwitchDelta::of(&applied.changes, &before, &after))
     }
@@ -107,14 +108,13 @@ impl SwitchDelta {
         for (node, changes) in changes.iter().filter(|(_, changes)| !changes.is_empty()) {
             delta.switches += 1;
             delta.others += changes.count() - changes.flows.each().count();
-            let desired = (before.desired)(node);
             let mut parts: BTreeMap<(u8, u64), (Counts, String)> = BTreeMap::new();
             for (key, flow) in changes.flows.each() {
-                let (counts, rule) = match (desired.flows.get(key), flow) {
+                let (counts, rule) = match ((before.cookie)(node, key), flow) {
                     (None, None) => continue,
                     (Some(old), None) => (
                         Counts { deleted: 1, ..Counts::default() },
-                        before.provenance.logical_rule(key).unwrap_or_else(|| old.cookie()),
+                        before.provenance.logical_rule(key).unwrap_or(old),
                     ),
                     (old, Some(new)) => (
                         match old {

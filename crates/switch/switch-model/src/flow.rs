@@ -35,19 +35,19 @@ const ANY_MATCH: [u8; 8] = [0, 1, 0, 4, 0, 0, 0, 0];
 /// The identity of a flow: a switch has at most one flow with a given table, priority and match.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
-    table: u8,
-    priority: u16,
-    matching: Arc<[u8]>,
+    pub(crate) table: u8,
+    pub(crate) priority: u16,
+    pub(crate) matching: Arc<[u8]>,
 }
 
 /// The cookie, attributes and instructions of a flow.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Flow {
-    cookie: u64,
+    pub(crate) cookie: u64,
     /// Idle timeout, hard timeout, flags and importance, as the switch reports them. Our flows have zeros here, so a
     /// flow that differs is replaced.
-    attributes: [u8; 8],
-    instructions: Arc<[u8]>,
+    pub(crate) attributes: [u8; 8],
+    pub(crate) instructions: Arc<[u8]>,
 }
 
 /// A flow that cannot be sent to any switch.

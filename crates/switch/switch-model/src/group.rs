@@ -100,9 +100,9 @@ impl Watched {
 /// A bucket of a group.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    rule: u64,
+    pub(crate) rule: u64,
     /// The encoded actions, then the properties.
-    bytes: Arc<[u8]>,
+    pub(crate) bytes: Arc<[u8]>,
 }
 
 impl Bucket {

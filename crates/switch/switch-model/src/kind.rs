@@ -90,6 +90,13 @@ impl<K: Kind> Edits<K> {
         }
     }
 
+    /// Leaves out what changes nothing in this state.
+    pub fn reduce(&mut self, before: &BTreeMap<K::Key, K::Value>) {
+        let add = &self.add;
+        self.delete.retain(|key| !add.contains_key(key) && before.contains_key(key));
+        self.add.retain(|key, value| before.get(key) != Some(value));
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.delete.is_empty() && self.add.is_empty()

@@ -46,6 +46,7 @@ mod patch;
 mod pool;
 mod reading;
 pub mod rows;
+pub mod saved_states;
 mod split;
 mod table;
 mod tunnel;
@@ -151,6 +152,11 @@ macro_rules! kinds {
             /// The number of things that are added, replaced or deleted.
             pub fn count(&self) -> usize {
                 [$(self.$field.each().count(),)* $(self.$once.each().count(),)*].into_iter().sum()
+            }
+
+            /// Leaves out what changes nothing in this state. What happens once stays.
+            pub fn reduce(&mut self, before: &Desired) {
+                $(self.$field.reduce(&before.$field);)*
             }
         }
 

@@ -21,9 +21,12 @@ use super::workers::Changed;
 use crate::symbol::Symbol;
 
 impl Core {
-    /// The rows of the requested tables, as a transaction that inserts all of them:
+    /// The rows of the requested tables that are `wanted`, as a transaction that inserts all of them:
     /// [`Evaluator::present_rows`](nlog_data::Evaluator::present_rows). Only one worker has all rows.
-    pub(crate) async fn present_rows(&mut self) -> Result<Committed, CommitError> {
+    pub(crate) async fn present_rows(
+        &mut self,
+        wanted: &dyn Fn(TableId) -> bool,
+    ) -> Result<Committed, CommitError> {
         self.guarded(async |engine| {
             engine.work_alone().await?;
             engine.phase = "reading all rows";
@@ -32,18 +35,18 @@ impl Core {
             let mut changed = Changed::new();
             if engine.facts {
                 let inputs = &engine.inputs;
-                let present = engine.state.present(&|table| inputs.rows(table));
+                let present = engine.state.present(wanted, &|table| inputs.rows(table));
                 changed = present.map_err(|refusal| refusal.into_error(&engine.state.plan))?;
             }
-            Ok(engine.all_inserted(changed))
+            Ok(engine.all_inserted(changed, wanted))
         })
         .await
     }
 
-    /// All rows of derived tables, and those of the inputs, as values.
-    pub(super) fn all_inserted(&self, derived: Changed) -> Committed {
+    /// All rows of derived tables, and those of the inputs that are `wanted`, as values.
+    pub(super) fn all_inserted(&self, derived: Changed, wanted: &dyn Fn(TableId) -> bool) -> Committed {
         let mut outputs = self.outputs(derived);
-        for table in self.schema_inputs() {
+        for table in self.schema_inputs().into_iter().filter(|table| wanted(*table)) {
             let rows = self.inputs.rows(table);
             if self.state.plan.relations[table.0 as usize].wanted && !rows.is_empty() {
                 outputs.push(Output::of_input(table, rows));
@@ -61,11 +64,17 @@ impl Core {
 }
 
 impl State {
-    /// All rows of the derived tables that are reported, as the transaction would report them that derives them all.
-    fn present(&self, inputs: &dyn Fn(TableId) -> Delta) -> Result<Changed, Refusal> {
+    /// All rows of the derived tables that are reported and `wanted`, as the transaction would report them that derives them all.
+    fn present(
+        &self,
+        wanted: &dyn Fn(TableId) -> bool,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<Changed, Refusal> {
         let mut all = Changed::new();
         for (at, relation) in self.relations.iter().enumerate() {
-            if !self.plan.relations[at].wanted || !self.is_derived(relation.id) {
+            let of_plan = &self.plan.relations[at];
+            let is_wanted = of_plan.wanted && of_plan.table.is_none_or(wanted);
+            if !is_wanted || !self.is_derived(relation.id) {
                 continue;
             }
             let (rows, report) = if relation.split.attributed {

@@ -174,7 +174,7 @@ impl Core {
             };
             engine.adopt(loads).await?;
             engine.scrub = Scrub::default();
-            Ok(engine.all_inserted(changed))
+            Ok(engine.all_inserted(changed, &|_| true))
         })
         .await
     }

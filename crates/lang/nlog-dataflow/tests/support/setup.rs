@@ -235,7 +235,7 @@ impl Reloaded {
             return Err("not all of it was read".to_owned());
         }
         // What it has is what the one before it derives from nothing.
-        let [derived, present] = [before.derive_anew(), self.engine.present_rows()].map(|rows| {
+        let [derived, present] = [before.derive_anew(), self.engine.present_rows(&|_| true)].map(|rows| {
             let mut rows = rows.map_err(|error| error.to_string())?.delta;
             rows.sort();
             Ok::<_, String>(rows)

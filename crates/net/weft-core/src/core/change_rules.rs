@@ -14,18 +14,18 @@ use std::time::SystemTime;
 use nlog_data::{Evaluator, Memories, Row, Transaction, TransactionError};
 use nlog_hooks::Recorded;
 use objects::{Object, ObjectStore, Rows};
-use switch_model::{Changes, Desired};
+use switch_model::{Changes, Flow, FlowKey};
 use tracing::{debug, warn};
 
 use super::edit_rules::BeforeEdit;
 use super::prepared_rules::PreparedRows;
-use super::saved_rows::{catch_up, restore};
+use super::saved_rows::{Present, catch_up, from_nothing, restore};
 use super::{
     Accepted, AddressChanges, AppliedTransaction, Core, CoreError, DesiredByNode, Moves, Problem,
-    ProblemChanges, Refusal, Undo, change_desired,
+    ProblemChanges, Refusal, Undo,
 };
 use crate::announcements::Announcements;
-use crate::derived::{Derived, RulesOutput, run};
+use crate::derived::{Derived, DesiredStates as _, RulesOutput};
 use crate::input_rows::all_rows;
 use crate::object_status::ChangedStates;
 use crate::peer::Origin;
@@ -73,14 +73,20 @@ impl fmt::Debug for UnderRules {
 }
 
 impl AppliedTransaction {
-    /// If it changes the rules, what there was before: the desired state of each switch, and the logical rules behind flows.
-    pub(crate) fn before_other_rules(&self) -> Option<(impl Fn(&str) -> Arc<Desired>, &Provenance)> {
-        let (desired, provenance) = match self.undo.former.as_ref()? {
-            FormerRules::Replaced(former) => (&former.desired, &former.derived.provenance),
-            FormerRules::Edited(before) => (&before.desired, &before.provenance),
+    /// If it changes the rules, what there was before: the cookies of flows that it changes, and the logical rules behind flows.
+    pub(crate) fn before_other_rules(&self) -> Option<(impl Fn(&str, &FlowKey) -> Option<u64>, &Provenance)> {
+        let former = self.undo.former.as_ref()?;
+        let provenance = match former {
+            FormerRules::Replaced(former) => &former.derived.provenance,
+            FormerRules::Edited(before) => &before.provenance,
         };
-        let desired = |node: &str| desired.get(node).map(|desired| desired.state.clone()).unwrap_or_default();
-        Some((desired, provenance))
+        let cookie = |node: &str, key: &FlowKey| match former {
+            FormerRules::Replaced(former) => {
+                former.desired.of(node).and_then(|state| state.flows.get(key)).map(Flow::cookie)
+            }
+            FormerRules::Edited(before) => before.cookies.get(node).and_then(|flows| flows.get(key)).copied(),
+        };
+        Some((cookie, provenance))
     }
 }
 
@@ -243,7 +249,7 @@ impl Core {
         let memories = memories_under(self.evaluator.memories(), rules);
         let mut derived = Derived::default();
         let ran = output_under(&mut *evaluator, rules, &mut derived, (&memories, &rows), prepared);
-        let RulesOutput { changes, .. } = ran.map_err(|error| match error {
+        let Present { changes, desired, .. } = ran.map_err(|error| match error {
             CoreError::Refused(Refusal::Rules(error)) => refuse_rows(&error),
             CoreError::Refused(refusal) => refused(refusal.to_string()),
             // The one that runs has nothing to do with it.
@@ -251,8 +257,6 @@ impl Core {
         })?;
         evaluator.checkpoint();
         let (announcements, record) = self.announcements.under_other_rules(&changes);
-        let mut desired = DesiredByNode::new();
-        change_desired(&mut desired, &changes);
         let other = UnderRules {
             evaluator,
             rules: rules.clone(),
@@ -274,12 +278,12 @@ fn output_under(
     derived: &mut Derived,
     (memories, rows): (&Memories, &Transaction),
     mut prepared: Option<PreparedRows>,
-) -> Result<RulesOutput, CoreError> {
+) -> Result<Present, CoreError> {
     if let Some((saved, memories)) = prepared.as_mut().and_then(|prepared| prepared.saved(rules, memories)) {
-        match restore(evaluator, saved) {
-            Ok(txn) => {
-                debug!(txn, "the rows of the new rules were derived beside transactions");
-                return catch_up(evaluator, rules, derived, (&memories, rows));
+        match restore(evaluator, saved, &mut derived.pool) {
+            Ok(restored) => {
+                debug!(txn = restored.txn, "the rows of the new rules were derived beside transactions");
+                return catch_up(evaluator, rules, derived, (&memories, rows), restored);
             }
             Err(why) => warn!(why, "the prepared rows of the new rules cannot be read; they are derived"),
         }
@@ -287,7 +291,7 @@ fn output_under(
     let restored = evaluator.restore(memories);
     restored.map_err(|error| CoreError::Refused(Refusal::Rules(error)))?;
     evaluator.checkpoint();
-    run(evaluator, rules, derived, &DesiredByNode::new(), rows)
+    from_nothing(evaluator, rules, derived, rows)
 }
 
 /// What hooks of these rules remember of what others remembered.

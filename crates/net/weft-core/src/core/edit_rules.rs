@@ -3,18 +3,18 @@
 //! That suffices if both programs declare the same objects, inputs, hooks and tables that the controller reads: then all that the core keeps
 //! goes on. An edit that derives too much is left to another engine, which is filled beside this one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use nlog_data::{
     Bound, Cancel, CommitError, Committed, Evaluator, Memories, Most, Progress, Stopped, Transaction,
 };
-use switch_model::Changes;
+use switch_model::{Changes, Desired, FlowKey};
 
-use super::change_rules::{changes_between, refuse_rows};
-use super::{Core, CoreError, DesiredByNode, RULE_ROWS, Refusal};
-use crate::derived::{RulesOutput, decode_output};
+use super::change_rules::refuse_rows;
+use super::{Core, CoreError, RULE_ROWS, Refusal};
+use crate::derived::{DesiredStates as _, RulesOutput, decode_output};
 use crate::provenance::Provenance;
 use crate::record::AnnouncementChanges;
 use crate::rules::Rules;
@@ -37,10 +37,14 @@ pub enum NotEdited {
     Commit(CommitError),
 }
 
+/// Cookies of flows, by transport node.
+type CookiesByNode = BTreeMap<String, HashMap<FlowKey, u64>>;
+
 /// What an edit replaces, to undo it with.
 pub(super) struct BeforeEdit {
     rules: Arc<Rules>,
-    pub(super) desired: DesiredByNode,
+    /// The cookies of the flows that it changes, by transport node.
+    pub(super) cookies: CookiesByNode,
     pub(super) provenance: Provenance,
     memories: Memories,
     unrecorded: Memories,
@@ -72,7 +76,7 @@ impl Core {
         }
         let before = BeforeEdit {
             rules: self.rules.clone(),
-            desired: self.desired.clone(),
+            cookies: CookiesByNode::new(),
             provenance: self.derived.provenance.clone(),
             memories: self.evaluator.memories(),
             unrecorded: Memories::new(),
@@ -92,7 +96,8 @@ impl Core {
         match self.follow_edit(&committed, rules) {
             Ok(output) => Ok((output, before)),
             Err(refused) => {
-                self.edit_engine_back(&before)?;
+                // The core has followed none of it.
+                self.engine_back(&before)?;
                 Err(refused)
             }
         }
@@ -116,17 +121,19 @@ impl Core {
         before: &mut BeforeEdit,
     ) -> (BTreeMap<String, Changes>, AnnouncementChanges) {
         let announcements = self.announcements.follow(&mut changes);
-        self.change_desired(&changes);
         // Rows whose rule has another number only are among the changes, and change no flow.
-        let mut exact = changes_between(&before.desired, &self.desired);
-        for (node, changes) in changes {
-            // Frames are sent once and are no part of a state.
-            if !changes.frames.is_empty() {
-                exact.entry(node).or_default().frames = changes.frames;
-            }
+        let nothing = Desired::default();
+        for (node, changes) in &mut changes {
+            let desired = self.desired.of(node).unwrap_or(&nothing);
+            changes.reduce(desired);
+            let was = |key: &FlowKey| Some((key.clone(), desired.flows.get(key)?.cookie()));
+            let cookies: HashMap<FlowKey, u64> = changes.flows.keys().filter_map(was).collect();
+            before.cookies.insert(node.clone(), cookies);
         }
+        changes.retain(|_, changes| !changes.is_empty());
+        self.change_desired(&changes);
         before.unrecorded = std::mem::take(&mut self.unrecorded);
-        (exact, announcements)
+        (changes, announcements)
     }
 
     /// Undoes an edit, the last transaction.
@@ -135,29 +142,34 @@ impl Core {
         before: BeforeEdit,
         announcements: AnnouncementChanges,
     ) -> Result<(), CoreError> {
-        let committed = self.edit_engine_back(&before)?;
-        let ran = self.follow_edit(&committed, &before.rules).map_err(failed)?;
+        let (edited, taken_back) = self.engine_back(&before)?;
+        let ran = self.follow_edit(&edited, &before.rules).map_err(failed)?;
         self.announcements.undo(&ran.changes, announcements);
         self.change_desired(&ran.changes);
-        if self.evaluator.memories() != before.memories {
-            // What the edit has let hooks give is taken back.
-            self.evaluator.restore(&before.memories).map_err(failed)?;
-            let ran = self.run(&Transaction::default())?;
+        if let Some(taken_back) = taken_back {
+            let (rules, derived) = (&self.rules, &mut self.derived);
+            let ran = decode_output(&taken_back, rules, derived, &self.desired).map_err(failed)?;
             self.change_desired(&ran.changes);
-            self.evaluator.checkpoint();
         }
         (self.unrecorded, self.versions) = (before.unrecorded, before.versions);
         Ok(())
     }
 
-    fn edit_engine_back(&mut self, before: &BeforeEdit) -> Result<Committed, CoreError> {
+    /// Edits the engine back. Returns what that changes, and what it changes that hooks take back the numbers that they gave for the edit,
+    /// if they gave any.
+    fn engine_back(&mut self, before: &BeforeEdit) -> Result<(Committed, Option<Committed>), CoreError> {
         let edit = self.edit.clone().ok_or_else(|| failed("the engine cannot be edited any more"))?;
-        let committed = edit(&mut *self.evaluator, &before.rules).map_err(|error| match error {
+        let edited = edit(&mut *self.evaluator, &before.rules).map_err(|error| match error {
             NotEdited::Unfit(why) => failed(why),
             NotEdited::Commit(error) => failed(error),
         })?;
+        let mut taken_back = None;
+        if self.evaluator.memories() != before.memories {
+            self.evaluator.restore(&before.memories).map_err(failed)?;
+            taken_back = Some(self.evaluator.commit(&Transaction::default()).map_err(failed)?);
+        }
         self.evaluator.checkpoint();
-        Ok(committed)
+        Ok((edited, taken_back))
     }
 }
 

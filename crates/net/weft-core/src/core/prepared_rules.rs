@@ -12,8 +12,9 @@ use nlog_data::{Bound, Cancel, Memories, Most, Progress};
 use objects::Object;
 
 use super::change_rules::{MakeEvaluator, memories_under, objects_under};
-use super::saved_rows::SavedRows;
+use super::saved_rows::{Present, SavedRows, from_nothing, save};
 use super::{Core, CoreError};
+use crate::derived::Derived;
 use crate::input_rows::all_rows;
 use crate::reports::Reports;
 use crate::rules::Rules;
@@ -75,9 +76,9 @@ impl StateForRules {
         let mut evaluator = make(rules).map_err(|why| failed(&why))?;
         evaluator.restore(&before).map_err(|error| failed(&error))?;
         evaluator.bound(Bound { most: Most::ANY, cancel, progress: Progress::default() });
-        evaluator.commit(&rows).map_err(|error| failed(&error))?;
+        let Present { desired, .. } = from_nothing(&mut *evaluator, rules, &mut Derived::default(), &rows)?;
         evaluator.checkpoint();
-        evaluator.save_derived(to).map_err(|why| failed(&why))?;
+        save(&mut *evaluator, &desired, to).map_err(|why| failed(&why))?;
         Ok(Written { version: rules.version(), txn, before, after: evaluator.memories() })
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use nlog_data::{CommitError, Memories};
 use objects::{ObjectStore, Rows};
 use serde_json::{Map, Value as Json};
-use switch_model::{Desired, FlowKey};
+use switch_model::{Desired, Flow, FlowKey};
 
 use super::{Core, DesiredCounts, Given, NodeDesired, ObjectStatus, Problem, SwitchAddress};
+use crate::derived::DesiredStates as _;
 use crate::derived::drop_causes::DropCauses;
 use crate::derived::listings::Listings;
 use crate::derived::probe_plan::ProbePlan;
@@ -30,6 +31,11 @@ impl Core {
     /// The desired state of a transport node's switch.
     pub fn desired(&self, node: &str) -> Arc<Desired> {
         self.desired.get(node).map(|desired| desired.state.clone()).unwrap_or_default()
+    }
+
+    /// The cookie of a flow of a transport node's switch, if it has the flow.
+    pub(crate) fn cookie(&self, node: &str, key: &FlowKey) -> Option<u64> {
+        self.desired.of(node)?.flows.get(key).map(Flow::cookie)
     }
 
     /// What a driver of a transport node's switch begins with: the desired state, and what is to be announced.

@@ -3,14 +3,21 @@
 //! Saved rows are those of some transaction. The input rows that have changed since are found by comparison with those that the objects and
 //! reports of the journal have now, so a restored engine has the inputs of a derived one, whatever the records between say.
 
-use std::io::{Read, Take, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read, Take, Write};
+use std::sync::Arc;
+use std::thread;
 
 use hashbrown::HashSet;
-use nlog_data::{CommitError, Evaluator, Memories, Role, Row, Transaction};
+use nlog_data::{
+    CommitError, Committed, Evaluator, Memories, Role, Row, TableId, Transaction, TransactionError,
+};
+use switch_model::saved_states::{self, SavedStates};
+use switch_model::{Changes, Desired, Pool};
 use tracing::{info, warn};
 
-use super::{Core, CoreError, DesiredByNode, Refusal, RestoreError};
-use crate::derived::{Derived, RulesOutput, decode_output, run};
+use super::{Core, CoreError, DesiredByNode, NodeDesired, Refusal, RestoreError, change_desired};
+use crate::derived::{Derived, RulesOutput, changes_of_switches, decode_output, run};
 use crate::rules::Rules;
 
 /// Rows that [`Core::save_rows`] wrote after a transaction of the same journal, for the same rules.
@@ -23,31 +30,48 @@ pub struct SavedRows<'a> {
     pub rows: Take<&'a mut dyn Read>,
 }
 
+/// What the rules say of all input rows.
+pub(super) struct Present {
+    /// What leads there from nothing, but for what was read of the states of switches.
+    pub(super) changes: BTreeMap<String, Changes>,
+    pub(super) desired: DesiredByNode,
+    /// The transaction of the saved rows that it began with.
+    pub(super) from: Option<u64>,
+}
+
 impl Core {
-    /// Writes all rows that the engine has, for [`Core::restore_from`]. All transactions are journalled.
+    /// Writes all rows that the engine has, and the states of switches, for [`Core::restore_from`]. All transactions are journalled.
     ///
     /// # Errors
     /// In plain words, why that is not possible.
     pub fn save_rows(&mut self, to: &mut dyn Write) -> Result<(), String> {
-        self.evaluator.save_derived(to)
+        save(&mut *self.evaluator, &self.desired, to)
     }
 }
 
-/// The output of the rules for these input rows, from nothing, and the transaction of the saved rows that it began with. `memories` are
-/// those of the last transaction.
+/// Writes the rows of an engine, and the flows and buckets that they lead to: the engine keeps hashes of these alone.
+pub(super) fn save(
+    evaluator: &mut dyn Evaluator,
+    desired: &DesiredByNode,
+    to: &mut dyn Write,
+) -> Result<(), String> {
+    let switches = desired.iter().map(|(node, desired)| (&**node, &*desired.state));
+    saved_states::write(switches, to).map_err(|error| error.to_string())?;
+    evaluator.save_derived(to)
+}
+
+/// What the rules make of these input rows, from saved rows or from nothing. `memories` are those of the last transaction.
 pub(super) fn output_of_all(
     evaluator: &mut dyn Evaluator,
     rules: &Rules,
     derived: &mut Derived,
     (memories, all): (&Memories, &Transaction),
     saved: Option<SavedRows<'_>>,
-) -> Result<(RulesOutput, Option<u64>), RestoreError> {
-    let mut from = None;
-    let output = match saved.map(|saved| restore(evaluator, saved)) {
-        Some(Ok(txn)) => {
-            info!(saved = txn, "the engine starts from saved rows");
-            from = Some(txn);
-            catch_up(evaluator, rules, derived, (memories, all))
+) -> Result<Present, RestoreError> {
+    let present = match saved.map(|saved| restore(evaluator, saved, &mut derived.pool)) {
+        Some(Ok(restored)) => {
+            info!(saved = restored.txn, "the engine starts from saved rows");
+            catch_up(evaluator, rules, derived, (memories, all), restored)
         }
         other => {
             if let Some(Err(why)) = other {
@@ -55,43 +79,90 @@ pub(super) fn output_of_all(
             }
             evaluator.restore(memories).map_err(RestoreError::Rules)?;
             evaluator.checkpoint();
-            run(evaluator, rules, derived, &DesiredByNode::new(), all)
+            from_nothing(evaluator, rules, derived, all)
         }
     };
-    let output = output.map_err(|error| match error {
+    present.map_err(|error| match error {
         CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
         CoreError::Refused(refusal) => RestoreError::Objects(refusal),
         CoreError::Failed(why) => RestoreError::Failed(why),
-    });
-    Ok((output?, from))
+    })
 }
 
-/// Lets the evaluator go on from saved rows. After an error it is as before, but for what hooks remember. Returns their transaction.
-pub(super) fn restore(evaluator: &mut dyn Evaluator, mut saved: SavedRows<'_>) -> Result<u64, String> {
+/// Derives what the rules make of these input rows.
+pub(super) fn from_nothing(
+    evaluator: &mut dyn Evaluator,
+    rules: &Rules,
+    derived: &mut Derived,
+    all: &Transaction,
+) -> Result<Present, CoreError> {
+    let RulesOutput { changes, .. } = run(evaluator, rules, derived, &DesiredByNode::new(), all)?;
+    let mut desired = DesiredByNode::new();
+    change_desired(&mut desired, &changes);
+    Ok(Present { changes, desired, from: None })
+}
+
+/// What was read of saved rows, besides those that the evaluator has.
+pub(super) struct Restored {
+    pub(super) txn: u64,
+    /// The flows and buckets of switches. Their checksums are right; if they cannot be used all the same, the start fails, and the next one
+    /// goes without the file.
+    states: io::Result<BTreeMap<String, Desired>>,
+}
+
+/// Lets the evaluator go on from saved rows. After an error it is as before, but for what hooks remember.
+pub(super) fn restore(
+    evaluator: &mut dyn Evaluator,
+    mut saved: SavedRows<'_>,
+    pool: &mut Pool,
+) -> Result<Restored, String> {
+    let states = SavedStates::read(&mut saved.rows).map_err(|error| error.to_string())?;
     evaluator.restore(&saved.memories).map_err(|error| error.to_string())?;
-    evaluator.restore_derived(&mut saved.rows)?;
-    Ok(saved.txn)
+    // Both take about as long.
+    let states = thread::scope(|scope| {
+        let states = scope.spawn(|| states.by_node(pool));
+        evaluator.restore_derived(&mut saved.rows)?;
+        let states =
+            states.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads them ended")));
+        Ok::<_, String>(states)
+    })?;
+    Ok(Restored { txn: saved.txn, states })
 }
 
-/// Brings a restored evaluator to these inputs and memories, and reads all rows.
+/// Brings a restored evaluator to these inputs and memories, and reads all rows besides those that were saved as states of switches.
 pub(super) fn catch_up(
     evaluator: &mut dyn Evaluator,
     rules: &Rules,
     derived: &mut Derived,
     (memories, all): (&Memories, &Transaction),
-) -> Result<RulesOutput, CoreError> {
+    restored: Restored,
+) -> Result<Present, CoreError> {
     let failed = |error: CommitError| match error {
         CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(error)),
         error => CoreError::Failed(error.to_string()),
     };
+    let refused = |error: TransactionError| CoreError::Refused(Refusal::Rules(error));
     let changed = difference(evaluator, rules, all).map_err(failed)?;
+    let mut caught_up = Committed::default();
     if !changed.is_empty() || evaluator.memories() != *memories {
-        evaluator.restore(memories).map_err(|error| failed(error.into()))?;
-        evaluator.commit(&changed).map_err(failed)?;
+        evaluator.restore(memories).map_err(refused)?;
+        caught_up = evaluator.commit(&changed).map_err(failed)?;
     }
-    let present = evaluator.present_rows().map_err(failed)?;
-    decode_output(&present, rules, derived, &DesiredByNode::new())
-        .map_err(|error| CoreError::Refused(Refusal::Rules(error)))
+    let is_saved = |table: TableId| saved_states::has(table, &rules.switch);
+    let present = evaluator.present_rows(&|table| !is_saved(table)).map_err(failed)?;
+    let RulesOutput { changes, .. } =
+        decode_output(&present, rules, derived, &DesiredByNode::new()).map_err(refused)?;
+    let of_state = |state: Desired| {
+        let groups: BTreeSet<u32> = state.buckets.keys().map(|(group, _)| *group).collect();
+        NodeDesired { groups: groups.len(), state: Arc::new(state) }
+    };
+    let states = restored.states.map_err(|error| CoreError::Failed(error.to_string()))?;
+    let mut desired = states.into_iter().map(|(node, state)| (node, of_state(state))).collect();
+    caught_up.delta.tables.retain(|table, _| is_saved(*table));
+    let since = changes_of_switches(&caught_up, rules, &mut derived.pool).map_err(refused)?;
+    change_desired(&mut desired, &since);
+    change_desired(&mut desired, &changes);
+    Ok(Present { changes, desired, from: Some(restored.txn) })
 }
 
 /// The transaction that brings the input tables, but for those that hooks fill, to these rows.

@@ -136,12 +136,13 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Saves the rows for the next start, unless they are saved already.
-    pub(crate) fn save(mut self) {
+    /// Saves the rows for the next start, unless they are saved already. Returns what is left: a large network takes seconds to free.
+    pub(crate) fn save(mut self) -> Machine {
         self.saving.wait();
         if self.saving.due(&self.journal).is_some() {
             self.saving.save(&mut self.machine, &self.journal, &|| false);
             self.saving.wait();
         }
+        self.machine
     }
 }
