@@ -171,39 +171,20 @@ fn write_bytes(bytes: &[u8], to: &mut dyn Write) -> io::Result<()> {
     to.write_all(bytes)
 }
 
-/// What [`write()`] has written, without damage.
-pub struct SavedStates {
-    parts: Vec<Vec<u8>>,
-}
-
-impl SavedStates {
-    /// Reads it, and nothing beyond.
-    ///
-    /// # Errors
-    /// Reading fails, or the bytes are not those that were written.
-    pub fn read(from: &mut dyn Read) -> io::Result<SavedStates> {
-        let mut parts = Vec::new();
-        loop {
-            let part = read_bytes(from)?;
-            if part.is_empty() {
-                return Ok(SavedStates { parts });
-            }
-            parts.push(part);
+/// Reads what [`write()`] has written, and nothing beyond. Encoded parts are shared with those in the pool.
+///
+/// # Errors
+/// Reading fails, or the bytes are not those that were written.
+pub fn read(from: &mut dyn Read, pool: &mut Pool) -> io::Result<BTreeMap<String, Desired>> {
+    let (mut named, mut switches) = (Named::default(), BTreeMap::new());
+    loop {
+        let part = read_bytes(from)?;
+        if part.is_empty() {
+            return Ok(switches);
         }
-    }
-
-    /// The flows and buckets of each switch, by its transport node. Encoded parts are shared with those in the pool.
-    ///
-    /// # Errors
-    /// Another release has written them.
-    pub fn by_node(self, pool: &mut Pool) -> io::Result<BTreeMap<String, Desired>> {
-        let (mut named, mut switches) = (Named::default(), BTreeMap::new());
-        for part in self.parts {
-            let of: OfSwitch<'_> = postcard::from_bytes(&part).map_err(|_| damaged())?;
-            let node = of.node.to_owned();
-            switches.insert(node, named.state(of, pool).ok_or_else(damaged)?);
-        }
-        Ok(switches)
+        let of: OfSwitch<'_> = postcard::from_bytes(&part).map_err(|_| damaged())?;
+        let node = of.node.to_owned();
+        switches.insert(node, named.state(of, pool).ok_or_else(damaged)?);
     }
 }
 
@@ -259,7 +240,7 @@ mod tests {
         let mut bytes = written();
         bytes.extend(b"more");
         let mut from = bytes.as_slice();
-        let read = SavedStates::read(&mut from).unwrap().by_node(&mut Pool::default()).unwrap();
+        let read = read(&mut from, &mut Pool::default()).unwrap();
         assert_eq!(from, b"more");
         assert_eq!(read, switches());
         let [one, other] =
@@ -271,11 +252,14 @@ mod tests {
     fn any_damage_is_noticed() {
         let bytes = written();
         for at in 0..bytes.len() {
-            assert!(SavedStates::read(&mut &bytes[..at]).is_err(), "truncated to {at} bytes");
+            assert!(read(&mut &bytes[..at], &mut Pool::default()).is_err(), "truncated to {at} bytes");
             for bit in 0..8 {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1 << bit;
-                assert!(SavedStates::read(&mut damaged.as_slice()).is_err(), "bit {bit} of byte {at}");
+                assert!(
+                    read(&mut damaged.as_slice(), &mut Pool::default()).is_err(),
+                    "bit {bit} of byte {at}"
+                );
             }
         }
     }

@@ -4,16 +4,14 @@
 //! reports of the journal have now, so a restored engine has the inputs of a derived one, whatever the records between say.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read, Take, Write};
+use std::io::{Read, Take, Write};
 use std::sync::Arc;
-use std::thread;
 
 use hashbrown::HashSet;
 use nlog_data::{
     CommitError, Committed, Evaluator, Memories, Role, Row, TableId, Transaction, TransactionError,
 };
-use switch_model::saved_states::{self, SavedStates};
-use switch_model::{Changes, Desired, Pool};
+use switch_model::{Changes, Desired, Pool, saved_states};
 use tracing::{info, warn};
 
 use super::{Core, CoreError, DesiredByNode, NodeDesired, Refusal, RestoreError, change_desired};
@@ -105,9 +103,8 @@ pub(super) fn from_nothing(
 /// What was read of saved rows, besides those that the evaluator has.
 pub(super) struct Restored {
     pub(super) txn: u64,
-    /// The flows and buckets of switches. Their checksums are right; if they cannot be used all the same, the start fails, and the next one
-    /// goes without the file.
-    states: io::Result<BTreeMap<String, Desired>>,
+    /// The flows and buckets of switches.
+    states: BTreeMap<String, Desired>,
 }
 
 /// Lets the evaluator go on from saved rows. After an error it is as before, but for what hooks remember.
@@ -116,16 +113,9 @@ pub(super) fn restore(
     mut saved: SavedRows<'_>,
     pool: &mut Pool,
 ) -> Result<Restored, String> {
-    let states = SavedStates::read(&mut saved.rows).map_err(|error| error.to_string())?;
+    let states = saved_states::read(&mut saved.rows, pool).map_err(|error| error.to_string())?;
     evaluator.restore(&saved.memories).map_err(|error| error.to_string())?;
-    // Both take about as long.
-    let states = thread::scope(|scope| {
-        let states = scope.spawn(|| states.by_node(pool));
-        evaluator.restore_derived(&mut saved.rows)?;
-        let states =
-            states.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads them ended")));
-        Ok::<_, String>(states)
-    })?;
+    evaluator.restore_derived(&mut saved.rows)?;
     Ok(Restored { txn: saved.txn, states })
 }
 
@@ -156,8 +146,7 @@ pub(super) fn catch_up(
         let groups: BTreeSet<u32> = state.buckets.keys().map(|(group, _)| *group).collect();
         NodeDesired { groups: groups.len(), state: Arc::new(state) }
     };
-    let states = restored.states.map_err(|error| CoreError::Failed(error.to_string()))?;
-    let mut desired = states.into_iter().map(|(node, state)| (node, of_state(state))).collect();
+    let mut desired = restored.states.into_iter().map(|(node, state)| (node, of_state(state))).collect();
     caught_up.delta.tables.retain(|table, _| is_saved(*table));
     let since = changes_of_switches(&caught_up, rules, &mut derived.pool).map_err(refused)?;
     change_desired(&mut desired, &since);
