@@ -147,13 +147,16 @@ fn problems(testbed: &Testbed) -> Vec<String> {
     status.lines().filter(|line| line.starts_with("problem: transport_node ")).map(str::to_owned).collect()
 }
 
-/// Waits until the only problem of a transport node has these words, and is one of `weft status` of the node too.
+/// Waits until this transport node has the only problem of all, with these words, and it is one of `weft status` of the node too. The other end
+/// of a tunnel may have it for a moment, until more tunnels of this node are measured.
 fn wait_for_problem(testbed: &Testbed, node: &str, words: &[&str]) {
+    let of_node = format!("problem: transport_node {node}: ");
     let problem = wait_for(&format!("a problem of {node} with {words:?}"), || match &problems(testbed)[..] {
-        [problem] if words.iter().all(|word| problem.contains(word)) => Some(problem.clone()),
+        [problem] if problem.starts_with(&of_node) && words.iter().all(|word| problem.contains(word)) => {
+            Some(problem.clone())
+        }
         _ => None,
     });
-    assert!(problem.starts_with(&format!("problem: transport_node {node}: ")), "{problem}");
     let of_node = ask(testbed, &["status", node]);
     assert!(of_node.contains(&problem), "{of_node}");
 }
