@@ -294,6 +294,18 @@ fn an_edit_stops_at_its_bound() {
     engine.bound(most(10_000));
     let proposal = engine.propose(Arc::clone(&pairs), &options(false)).expect("it is within the bound");
     assert_eq!(proposal.rows().delta.tables.values().map(|table| table.insert.len()).sum::<usize>(), 99 * 99);
+    proposal.accept();
+    // The rows of a rule that goes are derived once more, to take them away.
+    let twins = compile(&format!(
+        "{PEERS} output table pair(one: string, other: string); pair(one, one) :- on(one, _);"
+    ));
+    engine.bound(most(1000));
+    let stopped = engine.propose(Arc::clone(&twins), &options(false)).err().expect("as many rows");
+    assert!(matches!(stopped, ChangeError::Commit(CommitError::Stopped(_))), "{stopped}");
+    engine.bound(most(10_000));
+    let proposal = engine.propose(Arc::clone(&twins), &options(false)).expect("it is within the bound");
+    let gone = proposal.rows().delta.tables.values().map(|table| table.delete.len()).sum::<usize>();
+    assert_eq!(gone, 99 * 99 - 99);
 }
 
 #[test]

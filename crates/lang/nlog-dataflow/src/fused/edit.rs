@@ -5,12 +5,14 @@
 //! that continue only process the resulting changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use hashbrown::HashSet;
 use nlog::Program;
 use nlog_data::TableId;
 use nlog_plan::query::RelationId;
 
+use super::bounded::Running;
 use super::delta::{Delta, TooMany};
 use super::engine::{Pass, State};
 use super::errors::Refusal;
@@ -23,13 +25,25 @@ use super::workers::Changed;
 use crate::symbol::Symbol;
 
 /// The edit in progress.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Edit {
     pub(crate) fresh: BTreeSet<usize>,
     gone: BTreeMap<RelationId, Delta>,
 }
 
 impl State {
+    /// An edit away from this state begins, and counts what it has its rules derive.
+    pub(crate) fn begin_leaving(&mut self, running: Option<Arc<Running>>) {
+        (self.running, self.editing) = (running, Some(Edit::default()));
+    }
+
+    /// What the edit reads of this state has been read. Fails if it was stopped at its bound.
+    pub(crate) fn end_leaving(&mut self) -> Result<(), Refusal> {
+        let stopped = self.stopped();
+        (self.running, self.editing) = (None, None);
+        stopped
+    }
+
     /// Runs an edit. `gone` has, by relation, the changes that retract the rows of removed rules. `fresh` has the rules
     /// that derive for the first time. `surplus` has the counts that readers of relations have seen in excess.
     /// Relations that are `newly_forbidding` can have rows that the edit does not change. Hooks follow if there is a `filling`.

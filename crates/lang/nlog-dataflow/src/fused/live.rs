@@ -43,11 +43,11 @@ struct Transition<'a> {
 
 /// Switches to a new plan. Stages and propagates the edit in the new state. The caller then ends the edit, and after a
 /// refusal returns to the old state with [`Former::restore`]. `former_inputs` and `inputs` return the rows of input
-/// tables by the tables' ids in the old and in the new program. Hooks follow if there is a `filling`. The edit stops at the bound of
-/// `running`.
+/// tables by the tables' ids in the old and in the new program. Hooks follow if there is a `filling`. The edit stops at its bound:
+/// `running` counts what the rules of the new plan derive, and `leaving` what those of the old one do that is taken away or read again.
 pub(crate) fn change(
-    old: State,
-    (plan, running): (Arc<Plan>, Option<Arc<Running>>),
+    mut old: State,
+    (plan, leaving, running): (Arc<Plan>, Option<Arc<Running>>, Option<Arc<Running>>),
     attribute: bool,
     facts: bool,
     former_inputs: &dyn Fn(TableId) -> Delta,
@@ -59,11 +59,13 @@ pub(crate) fn change(
         // Nothing is derived yet.
         return (new, Former { state: old, moves: Moves::default() }, Ok(()));
     }
+    old.begin_leaving(leaving);
     let mut transition = Transition::new(&old, &new, former_inputs);
     let filled = transition.take_away(&new).and_then(|()| transition.fill(&mut new));
     let newly_forbidding = transition.newly_forbidding(&new);
     let Transition { rules, gone, surplus, .. } = transition;
-    let moves = match filled {
+    let stopped = old.end_leaving();
+    let moves = match filled.and_then(|moves| stopped.map(|()| moves)) {
         Ok(moves) => moves,
         Err(refusal) => return (new, Former { state: old, moves: Moves::default() }, Err(refusal)),
     };

@@ -176,7 +176,7 @@ impl Core {
         let rows = |table: TableId| inputs.rows(table);
         let (mut new, former, result) = live::change(
             old,
-            (Arc::clone(plan), None),
+            (Arc::clone(plan), None, None),
             self.options.attribute,
             self.facts,
             &rows,

@@ -150,11 +150,12 @@ impl Core {
             program.schema.find(name).map_or_else(|| rest.rows(table), |table| inputs.borrow().rows(table))
         };
         inject(Fault::Deriving);
-        let running =
-            self.bound.as_ref().map(|bound| Arc::new(Running::new(bound.clone(), program, &symbols)));
+        let [leaving, running] = [&former_program, program].map(|program| {
+            self.bound.as_ref().map(|bound| Arc::new(Running::new(bound.clone(), program, &symbols)))
+        });
         let (state, former, result) = live::change(
             old,
-            (plan, running),
+            (plan, leaving, running),
             self.options.attribute,
             self.facts,
             &|table| by_name(table, &former_program.schema),

@@ -255,7 +255,7 @@ impl State {
             me: 0,
             peers: 1,
             rule: self.rules[rule].id,
-            // What an edit derives counts for its bound. Rows that are read again have been counted.
+            // What an edit derives counts for its bound, in the state before it too. Other rows that are read again have been counted.
             running: self.running.as_deref().filter(|_| self.editing.is_some()),
         };
         pipeline.run(rows, &mut context);

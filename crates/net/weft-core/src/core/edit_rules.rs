@@ -20,7 +20,7 @@ use crate::record::AnnouncementChanges;
 use crate::rules::Rules;
 use crate::rules_versions::RulesVersions;
 
-/// The most that an edit derives: transactions wait for it, for a second at most.
+/// The most that an edit derives, to add it or to take it away: transactions wait for it, for a second at most.
 const EDIT: Most = Most { rows: RULE_ROWS, bytes: 64 << 20 };
 
 /// Lets an evaluator go on with other rules, within its [bound](Evaluator::bound). Returns the changes of the tables that these rules
@@ -159,6 +159,8 @@ impl Core {
     /// if they gave any.
     fn engine_back(&mut self, before: &BeforeEdit) -> Result<(Committed, Option<Committed>), CoreError> {
         let edit = self.edit.clone().ok_or_else(|| failed("the engine cannot be edited any more"))?;
+        // It must not fail, whatever it derives.
+        self.evaluator.bound(Bound::cancelled_by(Cancel::default()));
         let edited = edit(&mut *self.evaluator, &before.rules).map_err(|error| match error {
             NotEdited::Unfit(why) => failed(why),
             NotEdited::Commit(error) => failed(error),
