@@ -188,8 +188,6 @@ impl Daemon {
         let running = engine.rules().clone();
         let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
         let in_thread = move || {
-            // Dropped once the rows are saved, or at the end.
-            let saving: oneshot::Sender<()> = saving;
             let prepared =
                 prepare(&evaluator, &rules, replay).and_then(|Prepared { mut core, journal, saving }| {
                     core.bound(rule_rows, requests.activity.progress().clone());
@@ -208,8 +206,8 @@ impl Daemon {
                         Ok(rest) => {
                             let _ = ended.send(Ok(()));
                             let machine = rest.save();
+                            // The end of the process waits for this, not for the memory to be freed.
                             drop(saving);
-                            // The end of the process does not wait for this.
                             drop(machine);
                         }
                         Err(error) => drop(ended.send(Err(error))),

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nlog_data::{CommitError, Committed, ErrorCode, Evaluator, Row, Transaction, TransactionError};
-use switch_model::{ByHost, Changes, Desired, Pool, RowError, Source, check_groups, split_by_host};
+use switch_model::{
+    ByHost, Changes, Desired, Flow, FlowKey, Pool, RowError, Source, check_groups, split_by_host,
+};
 
 use crate::object_status::{ChangedStates, ObjectStatus, ProblemChanges};
 use crate::port_moves::Moves;
@@ -50,6 +52,11 @@ pub(crate) struct RulesOutput {
 pub(crate) trait DesiredStates {
     /// That of the switch of a transport node.
     fn of(&self, node: &str) -> Option<&Desired>;
+
+    /// The cookie of a flow of that switch, if it has the flow.
+    fn cookie(&self, node: &str, key: &FlowKey) -> Option<u64> {
+        self.of(node)?.flows.get(key).map(Flow::cookie)
+    }
 }
 
 /// Runs a transaction through the rules. It is either accepted and its output decoded, or has no effect.

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use nlog_data::{Evaluator, Memories, Row, Transaction, TransactionError};
 use nlog_hooks::Recorded;
 use objects::{Object, ObjectStore, Rows};
-use switch_model::{Changes, Flow, FlowKey};
+use switch_model::{Changes, FlowKey};
 use tracing::{debug, warn};
 
 use super::edit_rules::BeforeEdit;
@@ -81,9 +81,7 @@ impl AppliedTransaction {
             FormerRules::Edited(before) => &before.provenance,
         };
         let cookie = |node: &str, key: &FlowKey| match former {
-            FormerRules::Replaced(former) => {
-                former.desired.of(node).and_then(|state| state.flows.get(key)).map(Flow::cookie)
-            }
+            FormerRules::Replaced(former) => former.desired.cookie(node, key),
             FormerRules::Edited(before) => before.cookies.get(node).and_then(|flows| flows.get(key)).copied(),
         };
         Some((cookie, provenance))

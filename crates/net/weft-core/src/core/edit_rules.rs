@@ -124,9 +124,8 @@ impl Core {
         // Rows whose rule has another number only are among the changes, and change no flow.
         let nothing = Desired::default();
         for (node, changes) in &mut changes {
-            let desired = self.desired.of(node).unwrap_or(&nothing);
-            changes.reduce(desired);
-            let was = |key: &FlowKey| Some((key.clone(), desired.flows.get(key)?.cookie()));
+            changes.reduce(self.desired.of(node).unwrap_or(&nothing));
+            let was = |key: &FlowKey| Some((key.clone(), self.desired.cookie(node, key)?));
             let cookies: HashMap<FlowKey, u64> = changes.flows.keys().filter_map(was).collect();
             before.cookies.insert(node.clone(), cookies);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nlog_data::{CommitError, Memories};
 use objects::{ObjectStore, Rows};
 use serde_json::{Map, Value as Json};
-use switch_model::{Desired, Flow, FlowKey};
+use switch_model::{Desired, FlowKey};
 
 use super::{Core, DesiredCounts, Given, NodeDesired, ObjectStatus, Problem, SwitchAddress};
 use crate::derived::DesiredStates as _;
@@ -35,7 +35,7 @@ impl Core {
 
     /// The cookie of a flow of a transport node's switch, if it has the flow.
     pub(crate) fn cookie(&self, node: &str, key: &FlowKey) -> Option<u64> {
-        self.desired.of(node)?.flows.get(key).map(Flow::cookie)
+        self.desired.cookie(node, key)
     }
 
     /// What a driver of a transport node's switch begins with: the desired state, and what is to be announced.

@@ -147,8 +147,8 @@ fn problems(testbed: &Testbed) -> Vec<String> {
     status.lines().filter(|line| line.starts_with("problem: transport_node ")).map(str::to_owned).collect()
 }
 
-/// Waits until this transport node has the only problem of all, with these words, and it is one of `weft status` of the node too. The other end
-/// of a tunnel may have it for a moment, until more tunnels of this node are measured.
+/// Waits until the only problem of transport nodes is one of this node with these words. `weft status` of the node shows it too. Until
+/// more tunnels of the node are measured, the problem may be one of the node at the other end.
 fn wait_for_problem(testbed: &Testbed, node: &str, words: &[&str]) {
     let of_node = format!("problem: transport_node {node}: ");
     let problem = wait_for(&format!("a problem of {node} with {words:?}"), || match &problems(testbed)[..] {
