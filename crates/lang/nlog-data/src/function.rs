@@ -234,8 +234,9 @@ pub struct Function {
     pub doc: Cow<'static, str>,
     /// Its test vectors.
     pub examples: Vec<Example>,
-    /// Tells it from other functions of its signature: functions with the same signature and definition behave alike,
-    /// in whichever compilation they were made. Empty if the signature says all, as for those of [`functions`].
+    /// Distinguishes functions that share a signature: two functions with the same signature and definition behave
+    /// alike, even if different compilations made them. Empty for built-in functions ([`functions`]), which their
+    /// signatures identify.
     pub definition: Cow<'static, str>,
     /// Its implementation. The arguments conform to the parameters.
     pub evaluate: Box<Evaluate>,
