@@ -1,0 +1,259 @@
+//! Certificates, keys, authorities and revocation lists, from files.
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tracing::{info, warn};
+
+use crate::by_name::{ByName, whatever_its_name};
+
+/// The protocols of the API. Open vSwitch names none, and gets none.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// The permission bits of other users.
+const OTHERS: u32 = 0o007;
+
+/// The files of an identity, all in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// The certificate, and after it those of intermediate authorities. With that of the root too, `ovs-vsctl --bootstrap set-ssl` works.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities whose certificates are trusted. Several during the change from one to another.
+    pub authorities: PathBuf,
+    /// The revocation lists of these authorities. Certificates of an authority without a list are not revoked.
+    pub revoked: Option<PathBuf>,
+}
+
+/// Why credentials cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {why}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        why: String,
+    },
+    /// Every user can read the key.
+    #[error("every user can read the key {path}; run `chmod 600 {path}`", path = path.display())]
+    OpenKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Contents of the files are missing, or do not fit together.
+    #[error("{}: {why}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        why: String,
+    },
+}
+
+/// An identity, and whom it trusts. The files can change at any time.
+#[derive(Debug)]
+pub struct Credentials {
+    files: Files,
+    loaded: RwLock<Arc<Loaded>>,
+}
+
+/// What the files contained.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    stamps: Vec<Option<Stamp>>,
+    pub(crate) server: Arc<ServerConfig>,
+    clients: Arc<dyn ClientCertVerifier>,
+    servers: Arc<WebPkiServerVerifier>,
+    chain: Vec<CertificateDer<'static>>,
+    key: Arc<PrivateKeyDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+/// What changes when a file is written or replaced: inode, size, time in nanoseconds.
+type Stamp = (u64, u64, i64, i64);
+
+impl Credentials {
+    /// Reads the files.
+    pub fn load(files: Files) -> Result<Arc<Credentials>, CredentialsError> {
+        let loaded = RwLock::new(Arc::new(Loaded::read(&files)?));
+        Ok(Arc::new(Credentials { files, loaded }))
+    }
+
+    /// Reads the files again if they have changed. Returns whether they had. If they cannot be used, what was read before stays in use.
+    pub fn reload(&self) -> Result<bool, CredentialsError> {
+        if self.loaded().stamps == stamps(&self.files) {
+            return Ok(false);
+        }
+        let loaded = Arc::new(Loaded::read(&self.files)?);
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        Ok(true)
+    }
+
+    /// Reads the files again whenever they change, and logs that. Never completes.
+    pub async fn follow(self: Arc<Self>) {
+        let mut last = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let certificate = self.files.certificate.display();
+            match self.reload() {
+                Ok(false) => {}
+                Ok(true) => {
+                    last = None;
+                    info!(%certificate, "certificates read again; new connections use them");
+                }
+                // A moment between two files of a pair is no fault worth a line, a second of it is; the same one is not said again.
+                Err(error) => {
+                    let text = error.to_string();
+                    if last.as_ref() != Some(&text) {
+                        warn!(
+                            error = text,
+                            "the changed certificates cannot be used; the former ones stay in use"
+                        );
+                        last = Some(text);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn loaded(&self) -> Arc<Loaded> {
+        self.loaded.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Loaded {
+    fn read(files: &Files) -> Result<Loaded, CredentialsError> {
+        // Before the contents: a change between both is seen the next time.
+        let stamps = stamps(files);
+        let chain = certificates(&files.certificate)?;
+        let key = Arc::new(key(&files.key)?);
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&files.authorities)? {
+            roots.add(certificate).map_err(|error| unusable(&files.authorities, error))?;
+        }
+        let roots = Arc::new(roots);
+        let lists = files.revoked.as_deref().map(lists).transpose()?.unwrap_or_default();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .with_crls(lists.clone());
+        let servers = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).with_crls(lists);
+        let of_lists = files.revoked.as_deref().unwrap_or(&files.authorities);
+        let clients =
+            clients.allow_unknown_revocation_status().build().map_err(|error| unusable(of_lists, error))?;
+        let servers =
+            servers.allow_unknown_revocation_status().build().map_err(|error| unusable(of_lists, error))?;
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(&files.certificate, error))?
+            .with_client_cert_verifier(clients.clone())
+            .with_single_cert(chain.clone(), key.clone_key());
+        let mut server = server.map_err(|error| {
+            unusable(&files.certificate, format!("{error}; its key is expected in {}", files.key.display()))
+        })?;
+        server.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        Ok(Loaded { stamps, server: Arc::new(server), clients, servers, chain, key, provider })
+    }
+
+    /// For a connection to a switch, which must have this name.
+    pub(crate) fn to_switch(&self, name: &str) -> Result<Arc<ClientConfig>, rustls::Error> {
+        let verifier = ByName { inner: self.servers.clone(), name: name.to_owned() };
+        self.client(|builder| builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
+    }
+
+    /// For a connection to a controller, whose certificate must have the name or the address that is dialled.
+    pub(crate) fn to_controller(&self) -> Result<Arc<ClientConfig>, rustls::Error> {
+        let mut config =
+            Arc::unwrap_or_clone(self.client(|builder| builder.with_webpki_verifier(self.servers.clone()))?);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    fn client(
+        &self,
+        verified: impl FnOnce(
+            rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>,
+        ) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>,
+    ) -> Result<Arc<ClientConfig>, rustls::Error> {
+        let builder = ClientConfig::builder_with_provider(self.provider.clone());
+        let builder = verified(builder.with_safe_default_protocol_versions()?);
+        let mut config = builder.with_client_auth_cert(self.chain.clone(), self.key.clone_key())?;
+        config.resumption = rustls::client::Resumption::disabled();
+        Ok(Arc::new(config))
+    }
+
+    /// Whether a client's certificate is still good.
+    pub(crate) fn check_client(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        let (certificate, others) = chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
+        self.clients.verify_client_cert(certificate, others, UnixTime::now()).map(drop)
+    }
+
+    /// Whether the certificate of a server is still good. Its name was compared when the connection began.
+    pub(crate) fn check_server(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        let (certificate, others) = chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
+        let any = ServerName::from(Ipv4Addr::UNSPECIFIED);
+        whatever_its_name(self.servers.verify_server_cert(certificate, others, &any, &[], UnixTime::now()))
+    }
+}
+
+fn stamps(files: &Files) -> Vec<Option<Stamp>> {
+    let Files { certificate, key, authorities, revoked } = files;
+    let stamp = |path: &PathBuf| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+    };
+    [certificate, key, authorities].into_iter().chain(revoked).map(stamp).collect()
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
+    let text = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| unusable(path, error))?;
+    if found.is_empty() { Err(unusable(path, "it has no certificate in PEM")) } else { Ok(found) }
+}
+
+fn lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CredentialsError> {
+    let text = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| unusable(path, error))?;
+    if found.is_empty() { Err(unusable(path, "it has no revocation list in PEM")) } else { Ok(found) }
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, CredentialsError> {
+    let mode = fs::metadata(path).map_err(|error| unreadable(path, error))?.mode();
+    if mode & OTHERS != 0 {
+        return Err(CredentialsError::OpenKey { path: path.to_owned() });
+    }
+    PrivateKeyDer::from_pem_slice(&read(path)?)
+        .map_err(|error| unusable(path, format!("it has no private key in PEM without a password: {error}")))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
+    fs::read(path).map_err(|error| unreadable(path, error))
+}
+
+fn unreadable(path: &Path, error: io::Error) -> CredentialsError {
+    CredentialsError::Unreadable { path: path.to_owned(), why: error.to_string() }
+}
+
+fn unusable(path: &Path, why: impl ToString) -> CredentialsError {
+    CredentialsError::Unusable { path: path.to_owned(), why: why.to_string() }
+}

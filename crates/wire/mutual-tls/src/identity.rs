@@ -1,0 +1,232 @@
+//! The name and the role in a certificate.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+/// The begin of a role in the organisation of a subject.
+const ROLE: &str = "weft:";
+/// What Open vSwitch's `ovs-pki` writes between the name of a switch and a number.
+const OVS_ID: &str = " id:";
+/// The begin of a SPIFFE id, and the first part of its path if it is about Weft.
+const SPIFFE: &str = "spiffe://";
+const SPIFFE_WEFT: &str = "weft";
+
+/// What the holder of a certificate may do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// It is a controller.
+    Controller,
+    /// It is a host with a switch.
+    Node,
+    /// It sees all.
+    Viewer,
+    /// It sees and changes all.
+    Operator,
+    /// It belongs to a tenant.
+    Tenant(String),
+}
+
+/// The subject of a certificate.
+///
+/// The name is the common name, and the role the organisation, such as `weft:operator`: what `weft pki` writes. A SPIFFE id whose path is
+/// `/weft/ROLE/NAME` has both (`/weft/tenant/TENANT/NAME` for a tenant), whatever its trust domain.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// Its role. `None`: the certificate was not made for Weft.
+    pub role: Option<Role>,
+}
+
+impl Role {
+    /// The role that a text names: `operator`, `tenant:acme`.
+    fn of(text: &str) -> Option<Role> {
+        Some(match text {
+            "controller" => Role::Controller,
+            "node" => Role::Node,
+            "viewer" => Role::Viewer,
+            "operator" => Role::Operator,
+            _ => Role::Tenant(text.strip_prefix("tenant:").filter(|tenant| !tenant.is_empty())?.to_owned()),
+        })
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Controller => "controller",
+            Role::Node => "node",
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Tenant(tenant) => return write!(f, "tenant {tenant}"),
+        })
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.role {
+            Some(role) => write!(f, "{} ({role})", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// The names in a certificate.
+#[derive(Debug, Default)]
+pub(crate) struct Subject {
+    common_name: Option<String>,
+    organisation: Option<String>,
+    hosts: Vec<String>,
+    addresses: Vec<IpAddr>,
+    spiffe: Option<String>,
+}
+
+impl Subject {
+    /// Reads a certificate.
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Result<Subject, String> {
+        let (_, certificate) = X509Certificate::from_der(certificate)
+            .map_err(|error| format!("a malformed certificate: {error}"))?;
+        let name = certificate.subject();
+        let text = |value: Option<&x509_parser::x509::AttributeTypeAndValue<'_>>| {
+            value.and_then(|value| value.as_str().ok()).map(str::to_owned)
+        };
+        let mut subject = Subject {
+            common_name: text(name.iter_common_name().next()).map(|name| without_id(&name).to_owned()),
+            organisation: text(name.iter_organization().next()),
+            ..Subject::default()
+        };
+        let alternatives = certificate.subject_alternative_name().ok().flatten();
+        for alternative in alternatives.iter().flat_map(|alternatives| &alternatives.value.general_names) {
+            match alternative {
+                GeneralName::DNSName(name) => subject.hosts.push(without_id(name).to_owned()),
+                GeneralName::IPAddress(bytes) => subject.addresses.extend(address(bytes)),
+                GeneralName::URI(uri) if uri.starts_with(SPIFFE) => subject.spiffe = Some((*uri).to_owned()),
+                _ => {}
+            }
+        }
+        Ok(subject)
+    }
+
+    /// Its name and role.
+    pub(crate) fn identity(&self) -> Result<Identity, String> {
+        if let Some(identity) = self.spiffe.as_deref().and_then(of_spiffe) {
+            return Ok(identity);
+        }
+        let name =
+            self.spiffe.clone().or_else(|| self.common_name.clone()).or_else(|| self.hosts.first().cloned());
+        let name =
+            name.ok_or("a certificate without a name: it has no common name, DNS name or SPIFFE id")?;
+        let role = self.organisation.as_deref().and_then(|text| Role::of(text.strip_prefix(ROLE)?));
+        Ok(Identity { name, role })
+    }
+
+    /// Whether it is the certificate of this switch: one of its names is that of the node or of its host, and it has no other role.
+    pub(crate) fn is_switch(&self, name: &str) -> Result<(), String> {
+        let identity = self.identity()?;
+        if !matches!(identity.role, None | Some(Role::Node)) {
+            return Err(format!("its certificate is that of {identity}, not of a switch"));
+        }
+        let address = name.parse().ok();
+        let is_named = identity.name == name
+            || self.common_name.as_deref() == Some(name)
+            || self.hosts.iter().any(|host| host == name)
+            || address.is_some_and(|address| self.addresses.contains(&address));
+        if is_named { Ok(()) } else { Err(format!("its certificate names {}, not {name}", identity.name)) }
+    }
+}
+
+/// The name that `ovs-pki` was given.
+fn without_id(name: &str) -> &str {
+    name.split_once(OVS_ID).map_or(name, |(name, _)| name)
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from).ok();
+    four.or_else(|| <[u8; 16]>::try_from(bytes).map(IpAddr::from).ok())
+}
+
+fn of_spiffe(id: &str) -> Option<Identity> {
+    let mut parts = id.strip_prefix(SPIFFE)?.split('/').skip(1);
+    if parts.next()? != SPIFFE_WEFT {
+        return None;
+    }
+    let role = match parts.next()? {
+        "tenant" => Role::Tenant(parts.next().filter(|tenant| !tenant.is_empty())?.to_owned()),
+        role => Role::of(role)?,
+    };
+    let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
+    parts.next().is_none().then_some(Identity { name, role: Some(role) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spiffe(id: &str) -> Option<String> {
+        of_spiffe(id).map(|identity| identity.to_string())
+    }
+
+    #[test]
+    fn a_spiffe_id_has_role_and_name() {
+        for (id, identity) in [
+            ("spiffe://example.org/weft/operator/alice", "alice (operator)"),
+            ("spiffe://example.org/weft/node/hv1", "hv1 (node)"),
+            ("spiffe://example.org/weft/tenant/acme/bob", "bob (tenant acme)"),
+        ] {
+            assert_eq!(spiffe(id).as_deref(), Some(identity), "{id}");
+        }
+        for id in [
+            "spiffe://example.org/weft/operator",
+            "spiffe://example.org/weft/operator/",
+            "spiffe://example.org/weft/operator/alice/more",
+            "spiffe://example.org/weft/tenant/acme",
+            "spiffe://example.org/weft/tenant:acme/",
+            "spiffe://example.org/weft/root/alice",
+            "spiffe://example.org/other/operator/alice",
+            "spiffe://weft/operator/alice",
+            "spiffe://",
+        ] {
+            assert_eq!(spiffe(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn an_organisation_is_a_role_only_with_the_prefix_of_weft() {
+        let role = |organisation: &str| {
+            let subject = Subject {
+                common_name: Some("a".to_owned()),
+                organisation: Some(organisation.to_owned()),
+                ..Subject::default()
+            };
+            subject.identity().unwrap().role
+        };
+        assert_eq!(role("weft:operator"), Some(Role::Operator));
+        assert_eq!(role("weft:tenant:acme"), Some(Role::Tenant("acme".to_owned())));
+        assert_eq!([role("operator"), role("weft:tenant:"), role("weft:Operator")], [None, None, None]);
+    }
+
+    #[test]
+    fn a_switch_has_the_name_of_its_node_and_no_other_role() {
+        let subject = |name: &str, organisation: Option<&str>| Subject {
+            common_name: Some(name.to_owned()),
+            organisation: organisation.map(str::to_owned),
+            addresses: vec![IpAddr::from([192, 0, 2, 1])],
+            ..Subject::default()
+        };
+        assert_eq!(subject("hv1", None).is_switch("hv1"), Ok(()));
+        assert_eq!(subject("hv1", Some("weft:node")).is_switch("192.0.2.1"), Ok(()));
+        assert_eq!(
+            subject("hv2", Some("weft:node")).is_switch("hv1"),
+            Err("its certificate names hv2, not hv1".to_owned())
+        );
+        assert_eq!(
+            subject("hv1", Some("weft:operator")).is_switch("hv1"),
+            Err("its certificate is that of hv1 (operator), not of a switch".to_owned())
+        );
+        assert_eq!(without_id("hv1 id:3c5f8a2e"), "hv1");
+    }
+}

@@ -1,0 +1,166 @@
+//! Connections over TLS.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+use crate::credentials::Credentials;
+use crate::identity::{Identity, Subject};
+
+/// How often the certificate of the other side is checked again.
+pub const RECHECK: Duration = Duration::from_secs(5);
+/// The time that a handshake may take.
+pub const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+
+/// A connection whose peer has shown a certificate of a trusted authority. Reading from it and writing to it fail once that certificate
+/// is not good any more.
+pub struct SecureStream<S> {
+    tls: TlsStream<S>,
+    peer: Identity,
+    chain: Vec<CertificateDer<'static>>,
+    credentials: Arc<Credentials>,
+    recheck: Pin<Box<Sleep>>,
+    /// Why the connection has ended.
+    ended: Option<String>,
+}
+
+impl Credentials {
+    /// Takes a connection of a client, which must show a certificate.
+    ///
+    /// # Errors
+    /// The handshake fails, or takes longer than [`HANDSHAKE_MAX`].
+    pub async fn accept<S>(self: &Arc<Self>, stream: S) -> io::Result<SecureStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = TlsAcceptor::from(self.loaded().server.clone());
+        let tls = in_time(acceptor.accept(stream)).await?;
+        SecureStream::new(TlsStream::Server(tls), self.clone())
+    }
+
+    /// Makes a connection to a switch, whose certificate must name this node, or this host.
+    ///
+    /// # Errors
+    /// The handshake fails, or takes longer than [`HANDSHAKE_MAX`].
+    pub async fn connect_to_switch<S>(self: &Arc<Self>, stream: S, name: &str) -> io::Result<SecureStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = self.loaded().to_switch(name).map_err(io::Error::other)?;
+        // Any address: Open vSwitch is sent none, and the verifier looks at `name`.
+        let nobody = ServerName::from(Ipv4Addr::UNSPECIFIED);
+        let tls = in_time(TlsConnector::from(config).connect(nobody, stream)).await?;
+        SecureStream::new(TlsStream::Client(tls), self.clone())
+    }
+
+    /// Makes a connection to a controller, whose certificate must have this DNS name or address.
+    ///
+    /// # Errors
+    /// The handshake fails, or takes longer than [`HANDSHAKE_MAX`].
+    pub async fn connect_to_controller<S>(
+        self: &Arc<Self>,
+        stream: S,
+        host: &str,
+    ) -> io::Result<SecureStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = self.loaded().to_controller().map_err(io::Error::other)?;
+        let name = match host.parse::<IpAddr>() {
+            Ok(address) => ServerName::from(address),
+            Err(_) => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+        };
+        let tls = in_time(TlsConnector::from(config).connect(name, stream)).await?;
+        SecureStream::new(TlsStream::Client(tls), self.clone())
+    }
+}
+
+async fn in_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake takes too long");
+    tokio::time::timeout(HANDSHAKE_MAX, handshake).await.unwrap_or_else(|_| Err(late()))
+}
+
+impl<S> SecureStream<S> {
+    fn new(tls: TlsStream<S>, credentials: Arc<Credentials>) -> io::Result<Self> {
+        let chain: Vec<CertificateDer<'static>> = tls
+            .get_ref()
+            .1
+            .peer_certificates()
+            .into_iter()
+            .flatten()
+            .map(|certificate| certificate.clone().into_owned())
+            .collect();
+        let certificate =
+            chain.first().ok_or_else(|| io::Error::other("the other side shows no certificate"))?;
+        let peer =
+            Subject::of(certificate).and_then(|subject| subject.identity()).map_err(io::Error::other)?;
+        let recheck = Box::pin(tokio::time::sleep(RECHECK));
+        Ok(SecureStream { tls, peer, chain, credentials, recheck, ended: None })
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> &Identity {
+        &self.peer
+    }
+
+    /// Checks the certificate of the other side again when it is time.
+    fn recheck(&mut self, context: &mut Context<'_>) {
+        while self.ended.is_none() && self.recheck.as_mut().poll(context).is_ready() {
+            let loaded = self.credentials.loaded();
+            let checked = match &self.tls {
+                TlsStream::Client(_) => loaded.check_server(&self.chain),
+                TlsStream::Server(_) => loaded.check_client(&self.chain),
+            };
+            self.ended = checked.err().map(|error| format!("the certificate of {}: {error}", self.peer));
+            self.recheck.as_mut().reset(Instant::now() + RECHECK);
+        }
+    }
+
+    /// An error once that certificate is not good any more.
+    fn check(&self) -> io::Result<()> {
+        match &self.ended {
+            Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SecureStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // Whoever holds a connection reads from it all the time, so reading alone keeps the clock.
+        self.recheck(context);
+        self.check()?;
+        Pin::new(&mut self.tls).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SecureStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        Pin::new(&mut self.tls).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tls).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tls).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,296 @@
+//! Handshakes with good and bad certificates, and files that change.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use mutual_tls::{Credentials, Files, RECHECK, SecureStream};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
+    date_time_ymd,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+/// An authority and the folder of its files.
+struct Authority {
+    folder: tempfile::TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// What a certificate is made of.
+struct Leaf<'a> {
+    name: &'a str,
+    role: Option<&'a str>,
+    host: Option<&'a str>,
+    serial: u64,
+    until: i32,
+}
+
+impl<'a> Leaf<'a> {
+    fn new(name: &'a str) -> Self {
+        Leaf { name, role: None, host: None, serial: 1, until: 2100 }
+    }
+}
+
+impl Authority {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
+        let authority = Authority { folder, issuer: Issuer::new(params, key) };
+        authority.revoke(&[], 1);
+        authority
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn revoke(&self, serials: &[u64], number: u64) {
+        let revoked = serials.iter().map(|serial| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: date_time_ymd(2026, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2026, 1, 1),
+            next_update: date_time_ymd(2100, 1, 1),
+            crl_number: SerialNumber::from(number),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = params.signed_by(&self.issuer).unwrap().pem().unwrap();
+        fs::write(self.path("new"), list).unwrap();
+        fs::rename(self.path("new"), self.path("revoked.pem")).unwrap();
+    }
+
+    /// Writes a certificate and its key.
+    fn issue(&self, leaf: &Leaf<'_>) -> Files {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, leaf.name);
+        if let Some(role) = leaf.role {
+            params.distinguished_name.push(DnType::OrganizationName, role);
+        }
+        params.subject_alt_names.extend(leaf.host.map(|host| match host.parse() {
+            Ok(address) => SanType::IpAddress(address),
+            Err(_) => SanType::DnsName(host.try_into().unwrap()),
+        }));
+        params.serial_number = Some(SerialNumber::from(leaf.serial));
+        params.not_after = date_time_ymd(leaf.until, 1, 1);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let files = Files {
+            certificate: self.path(&format!("{}.pem", leaf.name)),
+            key: self.path(&format!("{}.key", leaf.name)),
+            authorities: self.path("ca.pem"),
+            revoked: Some(self.path("revoked.pem")),
+        };
+        fs::write(&files.certificate, certificate.pem()).unwrap();
+        fs::write(&files.key, key.serialize_pem()).unwrap();
+        fs::set_permissions(&files.key, fs::Permissions::from_mode(0o600)).unwrap();
+        files
+    }
+
+    fn credentials(&self, leaf: &Leaf<'_>) -> Arc<Credentials> {
+        Credentials::load(self.issue(leaf)).unwrap()
+    }
+}
+
+type Secure = std::io::Result<SecureStream<DuplexStream>>;
+
+/// Both ends of a connection of a client to a controller at `localhost`.
+async fn to_controller(server: &Arc<Credentials>, client: &Arc<Credentials>) -> (Secure, Secure) {
+    let (here, there) = duplex(1 << 14);
+    tokio::join!(server.accept(there), client.connect_to_controller(here, "localhost"))
+}
+
+/// Both ends of a connection of a controller to a switch with this name.
+async fn to_switch(switch: &Arc<Credentials>, controller: &Arc<Credentials>, name: &str) -> (Secure, Secure) {
+    let (here, there) = duplex(1 << 14);
+    tokio::join!(switch.accept(there), controller.connect_to_switch(here, name))
+}
+
+fn text(secure: Secure) -> String {
+    match secure {
+        Ok(stream) => stream.peer().to_string(),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+fn controller() -> Leaf<'static> {
+    Leaf { role: Some("weft:controller"), host: Some("localhost"), ..Leaf::new("controller") }
+}
+
+#[tokio::test]
+async fn each_side_knows_the_other_by_name_and_role() {
+    let authority = Authority::new();
+    let server = authority.credentials(&controller());
+    let alice = authority.credentials(&Leaf { role: Some("weft:operator"), ..Leaf::new("alice") });
+    let (at_server, at_client) = to_controller(&server, &alice).await;
+    let (mut at_server, mut at_client) = (at_server.unwrap(), at_client.unwrap());
+    assert_eq!(at_server.peer().to_string(), "alice (operator)");
+    assert_eq!(at_client.peer().to_string(), "controller (controller)");
+    at_client.write_all(b"hello").await.unwrap();
+    let mut buffer = [0; 5];
+    at_server.read_exact(&mut buffer).await.unwrap();
+    assert_eq!(&buffer, b"hello");
+}
+
+#[tokio::test]
+async fn a_controller_is_known_by_the_address_that_is_dialled() {
+    let authority = Authority::new();
+    let elsewhere = authority.credentials(&Leaf { host: Some("192.0.2.1"), ..Leaf::new("controller") });
+    let alice = authority.credentials(&Leaf::new("alice"));
+    let (_, at_client) = to_controller(&elsewhere, &alice).await;
+    let error = text(at_client);
+    assert!(error.contains("not valid for name \"localhost\""), "{error}");
+}
+
+#[tokio::test]
+async fn strangers_the_expired_and_the_revoked_are_refused() {
+    let (authority, foreign) = (Authority::new(), Authority::new());
+    let server = authority.credentials(&controller());
+    let refused = async |client: &Arc<Credentials>| text(to_controller(&server, client).await.0);
+
+    // A stranger that trusts this authority, so that it is the server that refuses.
+    let mut files = foreign.issue(&Leaf::new("mallory"));
+    files.authorities = authority.path("ca.pem");
+    files.revoked = None;
+    let error = refused(&Credentials::load(files).unwrap()).await;
+    assert!(error.contains("UnknownIssuer") || error.contains("BadSignature"), "{error}");
+
+    let error = refused(&authority.credentials(&Leaf { until: 2020, ..Leaf::new("old") })).await;
+    assert!(error.contains("expired"), "{error}");
+
+    let eve = authority.credentials(&Leaf { serial: 7, ..Leaf::new("eve") });
+    assert_eq!(refused(&eve).await, "eve");
+    authority.revoke(&[7], 2);
+    assert!(server.reload().unwrap());
+    let error = refused(&eve).await;
+    assert!(error.contains("Revoked"), "{error}");
+    assert_eq!(refused(&authority.credentials(&Leaf { serial: 8, ..Leaf::new("alice") })).await, "alice");
+}
+
+#[tokio::test]
+async fn a_switch_must_have_the_name_of_its_node() {
+    let authority = Authority::new();
+    let controller = authority.credentials(&controller());
+    let at_controller = async |leaf: Leaf<'_>, name: &str| {
+        text(to_switch(&authority.credentials(&leaf), &controller, name).await.1)
+    };
+    // As Open vSwitch's own tool makes them, and as ours does.
+    assert_eq!(at_controller(Leaf::new("hv1 id:8cf6bcbd"), "hv1").await, "hv1");
+    assert_eq!(
+        at_controller(Leaf { role: Some("weft:node"), ..Leaf::new("hv1") }, "hv1").await,
+        "hv1 (node)"
+    );
+    let error = at_controller(Leaf::new("hv2"), "hv1").await;
+    assert!(error.contains("its certificate names hv2, not hv1"), "{error}");
+    let error = at_controller(Leaf { role: Some("weft:operator"), ..Leaf::new("hv1") }, "hv1").await;
+    assert!(error.contains("is that of hv1 (operator), not of a switch"), "{error}");
+    let error = at_controller(Leaf { until: 2020, ..Leaf::new("hv1") }, "hv1").await;
+    assert!(error.contains("expired"), "{error}");
+}
+
+/// Time is virtual: it passes while nothing can run.
+#[tokio::test(start_paused = true)]
+async fn an_open_connection_ends_once_its_certificate_is_revoked() {
+    let authority = Authority::new();
+    let server = authority.credentials(&controller());
+    let (good, bad) = (Leaf::new("good"), Leaf { serial: 9, ..Leaf::new("bad") });
+    let (good, bad) = (authority.credentials(&good), authority.credentials(&bad));
+    let (good, bad) = (to_controller(&server, &good).await, to_controller(&server, &bad).await);
+    let (mut to_good, mut to_bad) = (good.0.unwrap(), bad.0.unwrap());
+    authority.revoke(&[9], 2);
+    server.reload().unwrap();
+    let begun = tokio::time::Instant::now();
+    let error = to_bad.read_u8().await.unwrap_err().to_string();
+    assert!(error.contains("the certificate of bad: ") && error.contains("Revoked"), "{error}");
+    assert!(begun.elapsed() <= RECHECK, "{:?}", begun.elapsed());
+    assert_eq!(to_bad.write_all(b"x").await.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    // The other one goes on.
+    let mut client = good.1.unwrap();
+    tokio::time::sleep(3 * RECHECK).await;
+    client.write_all(b"x").await.unwrap();
+    assert_eq!(to_good.read_u8().await.unwrap(), b'x');
+}
+
+/// A switch too: the controller ends the connection that it has made.
+#[tokio::test(start_paused = true)]
+async fn a_connection_to_a_switch_ends_once_its_certificate_is_revoked() {
+    let authority = Authority::new();
+    let controller = authority.credentials(&controller());
+    let switch = authority.credentials(&Leaf { serial: 3, ..Leaf::new("hv1") });
+    let (_switch, to_switch) = to_switch(&switch, &controller, "hv1").await;
+    let mut to_switch = to_switch.unwrap();
+    authority.revoke(&[3], 2);
+    controller.reload().unwrap();
+    let error = to_switch.read_u8().await.unwrap_err().to_string();
+    assert!(error.contains("the certificate of hv1: ") && error.contains("Revoked"), "{error}");
+}
+
+#[tokio::test]
+async fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
+    let authority = Authority::new();
+    let server = authority.credentials(&Leaf { serial: 1, ..controller() });
+    let alice = authority.credentials(&Leaf { serial: 2, ..Leaf::new("alice") });
+    assert!(!server.reload().unwrap());
+    let name = async || text(to_controller(&server, &alice).await.1);
+    assert_eq!(name().await, "controller (controller)");
+    // Another one under the same name of file.
+    let other =
+        authority.issue(&Leaf { serial: 3, ..Leaf { host: Some("localhost"), ..Leaf::new("other") } });
+    let here = |name: &str| authority.path(name);
+    fs::copy(&other.certificate, here("controller.pem")).unwrap();
+    let error = server.reload().unwrap_err().to_string();
+    assert!(error.contains("its key is expected in"), "{error}");
+    assert_eq!(name().await, "controller (controller)");
+    fs::copy(&other.key, here("controller.key")).unwrap();
+    assert!(server.reload().unwrap());
+    assert_eq!(name().await, "other");
+    fs::write(here("controller.pem"), "what?").unwrap();
+    let error = server.reload().unwrap_err().to_string();
+    assert!(error.ends_with("controller.pem: it has no certificate in PEM"), "{error}");
+    fs::remove_file(here("controller.pem")).unwrap();
+    let error = server.reload().unwrap_err().to_string();
+    assert!(error.starts_with("cannot read ") && error.contains("controller.pem"), "{error}");
+    assert_eq!(name().await, "other");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let authority = Authority::new();
+    let files = authority.issue(&Leaf::new("a"));
+    let error = |files: Files| Credentials::load(files).unwrap_err().to_string();
+    let with = |text: &str, change: fn(&mut Files, &Path)| {
+        let path = authority.path("broken");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut files = files.clone();
+        change(&mut files, &path);
+        error(files)
+    };
+    let certificate = fs::read_to_string(&files.certificate).unwrap();
+    let of_key = with(&certificate, |files, path| files.key = path.into());
+    assert!(of_key.contains("broken: it has no private key in PEM"), "{of_key}");
+    let of_lists = with(&certificate, |files, path| files.revoked = Some(path.into()));
+    assert!(of_lists.ends_with("broken: it has no revocation list in PEM"), "{of_lists}");
+    let of_authorities = with("", |files, path| files.authorities = path.into());
+    assert!(of_authorities.ends_with("broken: it has no certificate in PEM"), "{of_authorities}");
+    fs::set_permissions(&files.key, fs::Permissions::from_mode(0o644)).unwrap();
+    let of_mode = error(files);
+    assert!(
+        of_mode.starts_with("every user can read the key ") && of_mode.contains("chmod 600"),
+        "{of_mode}"
+    );
+}
