@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use mutual_tls::Files;
 use serde::{Deserialize, Deserializer, de};
 use weft_core::builtin;
 use weft_core::core::RULE_ROWS;
@@ -72,9 +73,18 @@ keys! {
     /// The permissions of the unix socket, in octal. With the default, only root and the user that runs the controller can
     /// connect. `"0660"` lets the members of its group connect too.
     socket_mode: SocketMode = SocketMode::default(), Some("\"0600\""), "octal digits in quotes";
-    /// Whether the API may listen on a TCP address other than loopback. There is no encryption and no authentication:
-    /// anyone who can reach the port can change the network. The controller logs a warning at each start.
-    insecure: bool = false, Some("false"), "`true` or `false`";
+    /// The controller's certificate, in PEM, and after it those of its authorities up to the root. With it, the API over TCP speaks TLS and
+    /// admits clients with a certificate of `tls_authorities`, and switches can have `ssl:` endpoints. Without it, the API over TCP listens
+    /// on loopback only. `tls_key` and `tls_authorities` are needed too. The files are read again when they change.
+    tls_certificate: Option<PathBuf> = None, None, "a path";
+    /// The private key of `tls_certificate`, in PEM without a password. Other users must not be able to read it.
+    tls_key: Option<PathBuf> = None, None, "a path";
+    /// The certificates of the authorities that are trusted, in PEM. Whoever has a certificate of one of them can connect; its role decides
+    /// what it may do.
+    tls_authorities: Option<PathBuf> = None, None, "a path";
+    /// The revocation lists of these authorities, in PEM. Connections of a revoked certificate end within ten seconds. An authority without
+    /// a list has revoked nothing.
+    tls_revoked: Option<PathBuf> = None, None, "a path";
     /// The rules to run. `"builtin"` is the built-in rules, and the folder of a package extends them:
     /// `["builtin", "quarantine"]`. Without `"builtin"`, a folder replaces the built-in rules. For a folder that is itself named `builtin`, write
     /// `"./builtin"`. Rules that `weft rules load` has loaded since run in their place, until this names others or their files change.
@@ -273,10 +283,42 @@ pub enum ConfigError {
     },
 }
 
-/// The position of `listen` in the file.
+/// The positions of values that others contradict.
 #[derive(Deserialize)]
-struct ListenPlace {
-    listen: toml::Spanned<String>,
+struct Places {
+    listen: Option<toml::Spanned<String>>,
+    tls_certificate: Option<toml::Spanned<String>>,
+    tls_key: Option<toml::Spanned<String>>,
+    tls_authorities: Option<toml::Spanned<String>>,
+    tls_revoked: Option<toml::Spanned<String>>,
+}
+
+impl Places {
+    /// A value that contradicts another one: where it begins, and why.
+    fn contradiction(&self, config: &Config) -> Option<(usize, String)> {
+        let place = |value: &Option<toml::Spanned<String>>| value.as_ref().map(|value| value.span().start);
+        let needed = [
+            ("tls_certificate", place(&self.tls_certificate)),
+            ("tls_key", place(&self.tls_key)),
+            ("tls_authorities", place(&self.tls_authorities)),
+        ];
+        let given = needed.iter().find_map(|(_, place)| *place).or(place(&self.tls_revoked));
+        if let (Some(given), Some((missing, _))) = (given, needed.iter().find(|(_, place)| place.is_none())) {
+            return Some((
+                given,
+                format!("`{missing}` is missing; a certificate, its key and authorities belong together"),
+            ));
+        }
+        if config.listen.is_open() && given.is_none() {
+            let message = format!(
+                "other machines can connect to {}, without encryption or authentication; set `tls_certificate`, `tls_key` and \
+                 `tls_authorities`, or listen on a unix socket or on loopback",
+                config.listen
+            );
+            return Some((place(&self.listen).unwrap_or_default(), message));
+        }
+        None
+    }
 }
 
 impl Config {
@@ -323,19 +365,29 @@ impl Config {
             )
         };
         let mut config: Config = toml::from_str(&text).map_err(of_toml)?;
-        if config.listen.is_open() && !config.insecure {
-            let place: ListenPlace = toml::from_str(&text).map_err(of_toml)?;
-            let message = format!(
-                "other machines can connect to {}, without encryption or authentication; listen on a unix socket or \
-                 on loopback, or set `insecure = true` to accept that",
-                config.listen
-            );
-            return Err(fault(place.listen.span().start, message));
+        let places: Places = toml::from_str(&text).map_err(of_toml)?;
+        if let Some((start, message)) = places.contradiction(&config) {
+            return Err(fault(start, message));
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         config.state = folder.join(&config.state);
         config.rules = config.rules.beside(folder);
+        let Config { tls_certificate, tls_key, tls_authorities, tls_revoked, .. } = &mut config;
+        for file in [tls_certificate, tls_key, tls_authorities, tls_revoked].into_iter().flatten() {
+            *file = folder.join(&*file);
+        }
         Ok(config)
+    }
+
+    /// The files of the controller's certificate, if it has one.
+    pub fn certificates(&self) -> Option<Files> {
+        let Config { tls_certificate, tls_key, tls_authorities, tls_revoked, .. } = self.clone();
+        Some(Files {
+            certificate: tls_certificate?,
+            key: tls_key?,
+            authorities: tls_authorities?,
+            revoked: tls_revoked,
+        })
     }
 }
 
@@ -421,7 +473,11 @@ mod tests {
     fn the_documented_defaults_are_the_defaults() {
         let line = |key: &Key| key.default.map(|value| format!("{} = {value}\n", key.name));
         let text: String = KEYS.iter().filter_map(line).collect();
-        assert_eq!(text.lines().count(), KEYS.len() - 1, "only `listen` has no fixed default");
+        assert_eq!(
+            text.lines().count(),
+            KEYS.len() - 5,
+            "`listen` and the files of TLS have no fixed default"
+        );
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());
     }
 
@@ -445,7 +501,13 @@ mod tests {
                 "log = \"info\"\nlisten = \"0.0.0.0:6657\"",
                 ":2:10: other machines can connect to 0.0.0.0:6657",
             ),
-            ("listen = \"[::]:6657\"\ninsecure = false", ":1:10: other machines can connect to [::]:6657"),
+            ("listen = \"[::]:6657\"", ":1:10: other machines can connect to [::]:6657"),
+            (
+                "tls_key = \"a.key\"",
+                ":1:11: `tls_certificate` is missing; a certificate, its key and authorities",
+            ),
+            ("tls_certificate = \"a\"\ntls_key = \"b\"", ":1:19: `tls_authorities` is missing"),
+            ("tls_revoked = \"a\"", ":1:15: `tls_certificate` is missing"),
             ("log = ", ":1:7: "),
             ("rules = []", ":1:9: no rules are given; leave `rules` out for the built-in ones"),
             (
@@ -469,15 +531,20 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_to_be_open_says_so() {
+    fn other_machines_can_connect_only_with_certificates() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("weft.toml");
+        let tls = "tls_certificate = \"a.pem\"\ntls_key = \"/b.key\"\ntls_authorities = \"ca.pem\"";
         for text in
-            ["listen = \"0.0.0.0:6657\"\ninsecure = true", "listen = \"127.0.0.1:1\"", "listen = \"[::1]:1\""]
+            [&format!("listen = \"0.0.0.0:6657\"\n{tls}"), "listen = \"127.0.0.1:1\"", "listen = \"[::1]:1\""]
         {
             fs::write(&path, text).unwrap();
             Config::load(&path).unwrap();
         }
+        fs::write(&path, tls).unwrap();
+        let files = Config::load(&path).unwrap().certificates().unwrap();
+        assert_eq!(files.certificate, folder.path().join("a.pem"));
+        assert_eq!((files.key, files.revoked), (PathBuf::from("/b.key"), None));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use mutual_tls::{Credentials, CredentialsError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
@@ -47,6 +48,8 @@ pub struct Parts {
     pub listen: Listen,
     /// The permissions of a unix socket that it listens on.
     pub socket_mode: SocketMode,
+    /// The certificate of the API over TCP, and of `ssl:` endpoints of switches. Without it, the API over TCP is not encrypted.
+    pub credentials: Option<Arc<Credentials>>,
     /// How often the server probes a connection, and how long a live client may take to answer.
     pub probe: Duration,
     /// The most rows that a rule may derive from a request: [`weft_core::core::RULE_ROWS`] outside tests.
@@ -104,6 +107,9 @@ pub enum DaemonError {
     /// The rules cannot be run.
     #[error(transparent)]
     Rules(#[from] RulesError),
+    /// Certificates cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
     /// The configuration's `log` is invalid.
     #[error(
         "log = {log:?}: {why}; use a level (error, warn, info, debug, trace) or levels by module, such as info,ovs_driver=debug"
@@ -125,6 +131,7 @@ impl DaemonError {
         match self {
             DaemonError::Rules(error) => !matches!(error, RulesError::Load(_)),
             DaemonError::Restore { source, .. } => matches!(source, RestoreError::Rules(_)),
+            DaemonError::Credentials(error) => !matches!(error, CredentialsError::Unreadable { .. }),
             DaemonError::Log { .. } => true,
             _ => false,
         }
@@ -147,6 +154,8 @@ pub struct Daemon {
     watch: tokio::task::JoinHandle<()>,
     /// Wakes those who wait for changes of objects.
     forward: tokio::task::JoinHandle<()>,
+    /// Reads the files of certificates again.
+    certificates: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Daemon {
@@ -156,6 +165,7 @@ impl Daemon {
             state,
             listen,
             socket_mode,
+            credentials,
             probe,
             rule_rows,
             rules,
@@ -174,9 +184,6 @@ impl Daemon {
         let listener = listener.map_err(|BindError { listen, why }| DaemonError::Listen { listen, why })?;
         let (listen, socket) = (listener.listen.clone(), listener.socket.clone());
         raise_descriptor_limit();
-        if listen.is_open() {
-            warn!(%listen, "insecure: other machines can connect and change the network, without encryption or authentication");
-        }
 
         let (engine, requests) = Engine::new(RunningRules::new(rules.clone()));
         let (sender, news) = mpsc::channel(NEWS_MAX);
@@ -220,7 +227,7 @@ impl Daemon {
         let (restored, is_restored) = tokio::sync::watch::channel(false);
         let app = crate::http::app(api, is_restored).map_err(DaemonError::Thread)?;
         let (stop_server, stopped) = oneshot::channel();
-        let server = tokio::spawn(serve(listener, app, probe, stopped));
+        let server = tokio::spawn(serve(listener, app, probe, credentials.clone(), stopped));
         let failed = |why: String| Err(DaemonError::Thread(why));
         let begun = match thread::Builder::new().name("engine".to_owned()).spawn(in_thread) {
             Ok(_) => started.await.unwrap_or_else(|_| failed("the engine's thread has panicked".to_owned())),
@@ -235,6 +242,7 @@ impl Daemon {
         restored.send_replace(true);
 
         let watch = tokio::spawn(watch);
+        let certificates = credentials.map(|credentials| tokio::spawn(credentials.follow()));
         let forward = tokio::spawn(engine.object_news().clone().forward());
         let packages = engine.rules().get().packages().join(", ");
         info!(%listen, state = %state.display(), rules = packages, "controller started");
@@ -249,6 +257,7 @@ impl Daemon {
             stop_server,
             watch,
             forward,
+            certificates,
         })
     }
 
@@ -276,6 +285,9 @@ impl Daemon {
         }
         self.watch.abort();
         self.forward.abort();
+        if let Some(certificates) = &self.certificates {
+            certificates.abort();
+        }
         self.engine.stop();
         let engine_result = match engine_result {
             Some(result) => Some(result),

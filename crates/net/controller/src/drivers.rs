@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use openflow_rs::Match;
-use ovs_driver::{FlowTable, Owner, Peers, Timing};
+use ovs_driver::{Endpoint, FlowTable, Owner, Peers, Timing};
 use switch_model::{
     Changes, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet, ReadError, SeenFlow,
 };
@@ -315,7 +315,11 @@ fn config(
     owner: Option<Arc<Owner>>,
 ) -> Result<ovs_driver::Config, String> {
     let endpoint = |name: &str, endpoint: &Option<String>, absent: &str| match endpoint {
-        Some(endpoint) => endpoint.parse().map_err(|error| format!("{name}: {endpoint}: {error}")),
+        // The certificate of a switch names its node.
+        Some(endpoint) => match endpoint.parse::<Endpoint>() {
+            Ok(endpoint) => Ok(endpoint.named(node)),
+            Err(error) => Err(format!("{name}: {error}")),
+        },
         None => Err(format!("{name}: is not set, and {absent} is not supported yet")),
     };
     Ok(ovs_driver::Config {

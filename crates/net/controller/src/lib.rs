@@ -32,6 +32,7 @@
 //! rules).
 #![forbid(unsafe_code)]
 
+mod access;
 mod activity;
 mod answers;
 mod api;

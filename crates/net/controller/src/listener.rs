@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use mutual_tls::Identity;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -25,6 +26,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tracing::{debug, error, warn};
 use weft_core::peer::Peer;
 
+use crate::access::Access;
 use crate::config::{Listen, SocketMode};
 
 mod account;
@@ -107,8 +109,17 @@ pub(crate) enum Client {
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) peer: Peer,
+    pub(crate) access: Access,
     pub(crate) client: Client,
     pub(crate) account: Account,
+}
+
+impl Caller {
+    /// The same, which has shown a certificate.
+    pub(crate) fn identified(self, identity: &Identity) -> Caller {
+        let peer = self.peer.identified(identity.to_string());
+        Caller { peer, access: Access::Of(identity.clone()), ..self }
+    }
 }
 
 /// The address cannot be listened at.
@@ -290,7 +301,12 @@ impl Connection {
     /// Who calls over it.
     pub(crate) fn caller(&self) -> Caller {
         let Slot { client, account, .. } = &self.slot;
-        Caller { peer: self.peer.clone(), client: *client, account: account.clone() }
+        Caller { peer: self.peer.clone(), access: Access::Open, client: *client, account: account.clone() }
+    }
+
+    /// Whether it came over a network, where TLS is spoken if there is a certificate.
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self.stream, Stream::Tcp(_))
     }
 
     /// An error once the connection must end.

@@ -26,7 +26,7 @@ const fn known(status: u16, code: &'static str, means: &'static str, remedy: &'s
 }
 
 /// Every code, with each status that it comes with.
-pub(super) const KNOWN: [Known; 28] = [
+pub(super) const KNOWN: [Known; 29] = [
     known(
         400,
         "bad-request",
@@ -34,6 +34,12 @@ pub(super) const KNOWN: [Known; 28] = [
         "Correct what `detail` names.",
     ),
     known(400, "bad-object", "The document is no JSON or YAML.", "Correct the place in `faults`."),
+    known(
+        403,
+        "forbidden",
+        "The role in the certificate does not allow this.",
+        "Ask with a certificate of a role that does.",
+    ),
     known(
         403,
         "other-site",
@@ -277,6 +283,7 @@ impl From<Status> for Problem {
         let (http, code) = match status.code() {
             Code::InvalidArgument => (StatusCode::BAD_REQUEST, "bad-request"),
             Code::NotFound => (StatusCode::NOT_FOUND, "not-found"),
+            Code::PermissionDenied => (StatusCode::FORBIDDEN, "forbidden"),
             Code::OutOfRange => (StatusCode::GONE, "too-old"),
             Code::ResourceExhausted if status.message().contains("split it") => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "too-large")

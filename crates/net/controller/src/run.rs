@@ -5,7 +5,8 @@ use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ovs_driver::Peers;
+use mutual_tls::Credentials;
+use ovs_driver::{Peers, Sockets};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use weft_core::rules::Rules;
@@ -38,12 +39,15 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     let rules = Arc::new(Rules::load(config.rules.paths())?);
     let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 2).max(2));
     let memory = (config.switch_memory.get() as usize) << 20;
-    let peers = Peers::start(threads, memory, before_sleep)
+    let credentials = config.certificates().map(Credentials::load).transpose()?;
+    let sockets = credentials.clone().into_iter().fold(Sockets::default(), Sockets::with_credentials);
+    let peers = Peers::start(Arc::new(sockets), threads, memory, before_sleep)
         .map_err(|error| DaemonError::Thread(format!("cannot start the threads of switches: {error}")))?;
     let parts = Parts {
         state: config.state.clone(),
         listen: config.listen.clone(),
         socket_mode: config.socket_mode,
+        credentials,
         probe: PROBE,
         rule_rows: config.rule_rows.get(),
         evaluator: dataflow(config),
@@ -89,7 +93,9 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
 /// controller may run meanwhile.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     let log = start_log(config)?;
-    let checked = Rules::load(config.rules.paths()).map_err(DaemonError::from).and_then(|rules| {
+    let certificates = config.certificates().map(Credentials::load).transpose();
+    let rules = certificates.map_err(DaemonError::from).and_then(|_| Ok(Rules::load(config.rules.paths())?));
+    let checked = rules.and_then(|rules| {
         let rules = Arc::new(rules);
         check_state(&config.state, &rules, &dataflow(config))
     });

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,12 +13,14 @@ use axum::body::Body;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use mutual_tls::Credentials;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt as _;
 use tonic::codegen::{BoxFuture, Service as _, http};
-use tracing::debug;
+use tracing::{debug, info};
 
 use crate::listener::{Caller, Listener};
 use crate::requests::WholeRequests;
@@ -35,11 +38,12 @@ const BUFFER: usize = 64 << 10;
 /// the longest pause of a connection that is kept.
 const HEADERS_TIME: Duration = Duration::from_secs(40);
 
-/// Serves until `stopped` completes and all calls have ended. If it is dropped before, it cancels them.
+/// Serves, over TCP with TLS if there are credentials, until `stopped` completes and all calls have ended. If it is dropped before, it cancels them.
 pub(crate) async fn serve(
     listener: Listener,
     app: Router,
     probe: Duration,
+    credentials: Option<Arc<Credentials>>,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let builder = builder(probe);
@@ -54,19 +58,42 @@ pub(crate) async fn serve(
             connection = incoming.next() => connection,
         };
         let Some(connection) = connection.transpose()? else { break };
-        let caller = connection.caller();
-        let of_connection = OfConnection { app: app.clone(), caller: caller.clone() };
-        let served = builder.serve_connection(TokioIo::new(connection), of_connection).into_owned();
-        let served = graceful.watch(served);
+        let credentials = credentials.clone().filter(|_| connection.is_tcp());
+        let (builder, app, watcher) = (builder.clone(), app.clone(), graceful.watcher());
         connections.spawn(async move {
-            if let Err(error) = served.await {
-                debug!(peer = %caller.peer, error, "connection ended");
+            let caller = connection.caller();
+            let Some(credentials) = credentials else {
+                return serve_one(&builder, connection, OfConnection { app, caller }, watcher).await;
+            };
+            match credentials.accept(connection).await {
+                Ok(stream) => {
+                    let caller = caller.identified(stream.peer());
+                    serve_one(&builder, stream, OfConnection { app, caller }, watcher).await;
+                }
+                // The client has no way to know: with TLS 1.3, its handshake has succeeded before its certificate is checked.
+                Err(error) => {
+                    info!(peer = %caller.peer, %error, "connection refused: the TLS handshake has failed")
+                }
             }
         });
     }
     drop(incoming);
     graceful.shutdown().await;
     Ok(())
+}
+
+/// Serves one connection to its end.
+async fn serve_one(
+    builder: &Builder<TokioExecutor>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: OfConnection,
+    watcher: Watcher,
+) {
+    let peer = service.caller.peer.clone();
+    let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(served).await {
+        debug!(%peer, error, "connection ended");
+    }
 }
 
 fn builder(probe: Duration) -> Builder<TokioExecutor> {
@@ -87,7 +114,7 @@ fn builder(probe: Duration) -> Builder<TokioExecutor> {
     builder
 }
 
-/// The service of one connection: every request knows its caller.
+/// The service of one connection: every request knows its caller, who may make it.
 struct OfConnection {
     app: WholeRequests<Router>,
     caller: Caller,
@@ -99,6 +126,9 @@ impl hyper::service::Service<http::Request<Incoming>> for OfConnection {
     type Future = BoxFuture<Self::Response, Infallible>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        if let Some(refused) = self.caller.access.refuse(&request) {
+            return Box::pin(std::future::ready(Ok(refused)));
+        }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.caller.clone());
         self.app.clone().call(request)

@@ -9,7 +9,7 @@ use controller::Parts;
 use controller::drivers::RealDrivers;
 use fake_switch::openflow::{Fault, Stage};
 use fake_switch::{FakeDatabase, FakeSwitch};
-use ovs_driver::Peers;
+use ovs_driver::{Peers, Sockets};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
@@ -62,7 +62,7 @@ async fn d16_twenty_lying_hosts_take_little_memory_and_the_rest_goes_on() {
     /// What the controller may take for them.
     const MORE_MAX: usize = 256 << 20;
     let folder = tempfile::tempdir().unwrap();
-    let peers = Peers::start(2, 128 << 20, || {}).unwrap();
+    let peers = Peers::start(Arc::new(Sockets::default()), 2, 128 << 20, || {}).unwrap();
     let switches = Switches::default();
     let drivers = Box::new(RealDrivers { learned_addresses: 100.try_into().unwrap(), peers });
     let parts = Parts { drivers, ..parts(folder.path(), rules(RULES), &switches) };

@@ -4,12 +4,13 @@
 use std::future::Future;
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 #[cfg(feature = "lab")]
 use controller::Listen;
-use weft_client::{Client, ClientError};
+use weft_client::{Client, ClientError, Credentials};
 
 use crate::contexts::{self, ADDRESS_VARIABLE, Choice};
 use crate::exit::Failure;
@@ -64,8 +65,11 @@ impl Address {
     ) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::outside("cannot start the client", error))?;
-        let address = self.choice()?.address;
-        runtime.block_on(async { work(connect(&address).await.map_err(failed)?).await })
+        let choice = self.choice()?;
+        let credentials = choice.credentials()?;
+        runtime.block_on(async {
+            work(connect(&choice.address, credentials.as_ref()).await.map_err(failed)?).await
+        })
     }
 
     /// The controller that is meant, and why.
@@ -75,10 +79,10 @@ impl Address {
 }
 
 /// Connects, and retries for a moment, since the controller may still be starting.
-async fn connect(address: &str) -> Result<Client, ClientError> {
+async fn connect(address: &str, credentials: Option<&Arc<Credentials>>) -> Result<Client, ClientError> {
     let begun = Instant::now();
     loop {
-        match Client::connect(address).await {
+        match Client::connect_with(address, credentials).await {
             Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => {
                 tokio::time::sleep(LOOK).await;
             }
@@ -100,22 +104,33 @@ pub(crate) fn ask<T, F: Future<Output = Option<T>>>(
     within: Duration,
     question: impl FnOnce(Client) -> F,
 ) -> Option<T> {
+    ask_at(&contexts::choose(address, None).ok()?, within, question)
+}
+
+/// Asks this controller, if it answers within this time.
+pub(crate) fn ask_at<T, F: Future<Output = Option<T>>>(
+    choice: &Choice,
+    within: Duration,
+    question: impl FnOnce(Client) -> F,
+) -> Option<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let address = match address {
-        Some(address) => address.to_owned(),
-        None => contexts::choose(None, None).ok()?.address,
-    };
-    let answer = async { question(Client::connect(&address).await.ok()?).await };
+    let credentials = choice.credentials().ok()?;
+    let answer =
+        async { question(Client::connect_with(&choice.address, credentials.as_ref()).await.ok()?).await };
     runtime.block_on(async { tokio::time::timeout(within, answer).await.ok()? })
 }
 
 /// The failure of a request.
 pub(crate) fn failed(error: ClientError) -> Failure {
     match error {
-        ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
+        ClientError::BadEndpoint { .. } | ClientError::NoCertificate { .. } => {
+            Failure::Usage(error.to_string())
+        }
         // The request is valid; the controller's disk failed.
         ClientError::Refused(ref refusal) if is_journal(refusal) => Failure::Outside(error.to_string()),
-        ClientError::Refused(_) | ClientError::NotFound(_) => Failure::Rejected(error.to_string()),
+        ClientError::Refused(_) | ClientError::NotFound(_) | ClientError::Forbidden(_) => {
+            Failure::Rejected(error.to_string())
+        }
         ClientError::Unreachable { .. } | ClientError::Stopping { .. } | ClientError::Failed { .. } => {
             Failure::Outside(error.to_string())
         }

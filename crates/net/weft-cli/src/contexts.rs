@@ -4,9 +4,11 @@
 
 use std::env;
 use std::fmt;
-use std::sync::OnceLock;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use controller::Listen;
+use weft_client::{CredentialFiles as Files, Credentials};
 use weft_core::shown;
 
 use crate::exit::{Failure, say};
@@ -16,9 +18,12 @@ mod file;
 
 pub(crate) use command::ContextCommand;
 pub(crate) use file::ContextFile;
+use file::Target;
 
 /// The environment variable with the address of the controller.
 pub(crate) const ADDRESS_VARIABLE: &str = "WEFT_CONTROLLER";
+/// Those with the files of the certificate that is shown at an `https:` address: itself, its key, and the authorities that are trusted.
+const CERTIFICATE_VARIABLES: [&str; 3] = ["WEFT_CERTIFICATE", "WEFT_KEY", "WEFT_AUTHORITIES"];
 /// The one with the name of a context.
 const NAME_VARIABLE: &str = "WEFT_CONTEXT";
 
@@ -35,9 +40,38 @@ pub(crate) fn name_before_command(name: String) {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) address: String,
+    /// The certificate to show there.
+    certificate: Option<Files>,
     /// The context with this address.
     pub(crate) context: Option<String>,
     pub(crate) by: Chooser,
+}
+
+impl Choice {
+    /// What the files of the certificate contain.
+    pub(crate) fn credentials(&self) -> Result<Option<Arc<Credentials>>, Failure> {
+        let loaded = self.certificate.clone().map(Credentials::load).transpose();
+        loaded.map_err(|error| Failure::Outside(error.to_string()))
+    }
+}
+
+/// The certificate that the environment names.
+fn certificate_of_environment() -> Result<Option<Files>, Failure> {
+    let files = CERTIFICATE_VARIABLES.map(|name| env::var_os(name).filter(|value| !value.is_empty()));
+    match files.clone().map(|file| file.map(PathBuf::from)) {
+        [None, None, None] => Ok(None),
+        [Some(certificate), Some(key), Some(authorities)] => {
+            Ok(Some(Files { certificate, key, authorities, revoked: None }))
+        }
+        _ => {
+            let missing = CERTIFICATE_VARIABLES.iter().zip(&files).find(|(_, file)| file.is_none());
+            let missing = missing.map(|(name, _)| *name).unwrap_or_default();
+            Err(Failure::Usage(format!(
+                "{missing} is not set; a certificate, its key and authorities belong together: {}",
+                CERTIFICATE_VARIABLES.join(", ")
+            )))
+        }
+    }
 }
 
 /// What decides which controller is asked.
@@ -78,7 +112,7 @@ pub(crate) fn choose(address: Option<&str>, context: Option<&str>) -> Result<Cho
                 shown(name)
             ));
         }
-        return Ok(Choice { address, context: None, by });
+        return Ok(Choice { address, certificate: certificate_of_environment()?, context: None, by });
     }
     let variable = env::var(NAME_VARIABLE).ok().filter(|name| !name.is_empty());
     let (name, by) = match (named, variable) {
@@ -88,11 +122,17 @@ pub(crate) fn choose(address: Option<&str>, context: Option<&str>) -> Result<Cho
     };
     let file = ContextFile::read()?;
     let found = match &name {
-        Some(name) => Some((name.clone(), file.address(name, by)?)),
+        Some(name) => Some((name.clone(), file.target(name, by)?)),
         None => file.current()?,
     };
     Ok(match found {
-        Some((name, address)) => Choice { address, context: Some(name), by },
-        None => Choice { address: Listen::default().to_string(), context: None, by: Chooser::Usual },
+        Some((name, Target { address, certificate })) => {
+            let certificate = certificate.map_or_else(certificate_of_environment, |files| Ok(Some(files)))?;
+            Choice { address, certificate, context: Some(name), by }
+        }
+        None => {
+            let address = Listen::default().to_string();
+            Choice { address, certificate: None, context: None, by: Chooser::Usual }
+        }
     })
 }

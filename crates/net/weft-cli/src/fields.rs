@@ -7,7 +7,7 @@ use openflow_rs::nearest;
 use serde_json::{Value as Json, json};
 use weft_client::ClientError;
 
-use crate::client::{Address, ask, failed};
+use crate::client::{Address, ask, ask_at, failed};
 use crate::completions::PATIENCE;
 use crate::contexts::Chooser;
 use crate::exit::{Failure, print_as, say};
@@ -47,7 +47,7 @@ impl ExplainFields {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let choice = self.address.choice()?;
-        let answers = ask(Some(&choice.address), PATIENCE, |_| async { Some(()) }).is_some();
+        let answers = ask_at(&choice, PATIENCE, |_| async { Some(()) }).is_some();
         // Who named a controller wants to know that this is not its answer.
         if !answers && choice.by != Chooser::Usual {
             let address = &choice.address;

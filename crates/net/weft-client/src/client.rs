@@ -2,14 +2,17 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::objects::{ListedFault, fault_lines};
+use mutual_tls::Credentials;
 use serde_json::{Map, Value as Json};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
+use self::secure::Secure;
 use crate::flow_counts::FlowCounts;
 use crate::pb::controller_client::ControllerClient;
 use crate::{MESSAGE_BYTES_MAX, STOPPING, pb};
@@ -17,6 +20,7 @@ use crate::{MESSAGE_BYTES_MAX, STOPPING, pb};
 mod changes;
 mod objects;
 mod schema;
+mod secure;
 
 pub use self::objects::{Seen, Selection, Watched, Watching};
 pub use changes::{Changes, documents_of};
@@ -45,10 +49,18 @@ pub struct Client {
 pub enum ClientError {
     /// The text is not an address.
     #[error(
-        "{endpoint:?} is not the address of a controller; use ADDRESS:PORT, http://HOST:PORT or unix:/PATH"
+        "{endpoint:?} is not the address of a controller; use unix:/PATH, https://HOST:PORT, or ADDRESS:PORT without encryption"
     )]
     BadEndpoint {
         /// The text.
+        endpoint: String,
+    },
+    /// A controller that speaks TLS wants a certificate.
+    #[error(
+        "{endpoint} wants a certificate; set WEFT_CERTIFICATE, WEFT_KEY and WEFT_AUTHORITIES, or name them in a context (`weft context --help`)"
+    )]
+    NoCertificate {
+        /// The address.
         endpoint: String,
     },
     /// Nothing answers at the address.
@@ -71,6 +83,9 @@ pub enum ClientError {
     /// The object or its kind does not exist.
     #[error("{0}")]
     NotFound(String),
+    /// The certificate does not allow it.
+    #[error("{0}")]
+    Forbidden(String),
     /// The controller failed.
     #[error("the controller at {endpoint} failed: {why}")]
     Failed {
@@ -122,15 +137,27 @@ pub struct Flows {
 }
 
 impl Client {
-    /// Connects to a controller at `ADDRESS:PORT`, `http://HOST:PORT` or `unix:/PATH`: the value of `listen` in the
-    /// controller's configuration.
+    /// Connects to a controller at `unix:/PATH` or `ADDRESS:PORT`, the value of `listen` in the controller's configuration.
     pub async fn connect(endpoint: &str) -> Result<Client, ClientError> {
+        Client::connect_with(endpoint, None).await
+    }
+
+    /// The same, with a certificate to show at `https://HOST:PORT`. The controller's certificate must have that name or address.
+    pub async fn connect_with(
+        endpoint: &str,
+        credentials: Option<&Arc<Credentials>>,
+    ) -> Result<Client, ClientError> {
         let channel = target(endpoint)?
             .connect_timeout(CONNECT_MAX)
             .http2_keep_alive_interval(PROBE_INTERVAL)
             .keep_alive_timeout(PROBE_TIMEOUT)
             .keep_alive_while_idle(true);
-        let channel = channel.connect().await.map_err(|error| ClientError::Unreachable {
+        let connected = match credentials {
+            _ if !endpoint.starts_with(secure::SCHEME) => channel.connect().await,
+            Some(credentials) => channel.connect_with_connector(Secure(credentials.clone())).await,
+            None => return Err(ClientError::NoCertificate { endpoint: endpoint.to_owned() }),
+        };
+        let channel = connected.map_err(|error| ClientError::Unreachable {
             endpoint: endpoint.to_owned(),
             why: innermost(&error),
         })?;
@@ -382,6 +409,7 @@ impl Client {
         let (endpoint, why) = (self.endpoint.clone(), status.message().to_owned());
         match status.code() {
             Code::NotFound | Code::InvalidArgument | Code::Unimplemented => ClientError::NotFound(why),
+            Code::PermissionDenied => ClientError::Forbidden(why),
             Code::Unavailable if why == STOPPING => ClientError::Stopping { endpoint },
             Code::Unavailable => ClientError::Unreachable { endpoint, why },
             // The controller ended while it was asked.
@@ -400,6 +428,8 @@ fn target(endpoint: &str) -> Result<Endpoint, ClientError> {
     let uri = match endpoint.strip_prefix("unix:") {
         Some(path) if !path.starts_with('/') => return Err(bad()),
         Some(path) => format!("unix://{path}"),
+        // A channel of its own would not know the certificates.
+        None if endpoint.starts_with(secure::SCHEME) => endpoint.replacen(secure::SCHEME, "http://", 1),
         None if endpoint.contains("://") => endpoint.to_owned(),
         None => format!("http://{endpoint}"),
     };

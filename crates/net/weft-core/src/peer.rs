@@ -11,6 +11,9 @@ use crate::answered::RequestKey;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
+    /// The name and the role in its certificate, over TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
     /// Its address and port, over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<SocketAddr>,
@@ -44,13 +47,20 @@ impl Peer {
 
     /// A process of this machine, and the name of its user if there is one.
     pub fn unix(uid: u32, user: Option<String>, pid: Option<i32>) -> Self {
-        Peer { address: None, uid: Some(uid), user, pid }
+        Peer { uid: Some(uid), user, pid, ..Peer::default() }
+    }
+
+    /// The same, which has shown a certificate with this name and role.
+    #[must_use]
+    pub fn identified(self, identity: String) -> Self {
+        Peer { identity: Some(identity), ..self }
     }
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
+        parts.extend(self.identity.clone());
         parts.extend(self.address.map(|address| address.to_string()));
         parts.extend(self.uid.map(|uid| format!("uid {uid}")));
         parts.extend(self.user.as_ref().map(|user| format!("({user})")));
@@ -85,5 +95,11 @@ mod tests {
         let host = Peer::tcp(SocketAddr::from(([192, 0, 2, 1], 40_000)));
         assert_eq!(serde_json::to_string(&host).unwrap(), r#"{"address":"192.0.2.1:40000"}"#);
         assert_eq!(host.to_string(), "192.0.2.1:40000");
+        let alice = host.identified("alice (operator)".to_owned());
+        assert_eq!(
+            serde_json::to_string(&alice).unwrap(),
+            r#"{"identity":"alice (operator)","address":"192.0.2.1:40000"}"#
+        );
+        assert_eq!(alice.to_string(), "alice (operator) 192.0.2.1:40000");
     }
 }

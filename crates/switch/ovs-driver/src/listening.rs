@@ -11,20 +11,22 @@ const MARK: (&str, &str) = ("weft", "openflow");
 
 /// Where the bridge waits for the driver that dials this endpoint.
 pub(crate) fn listening(openflow: &Endpoint) -> Listening {
-    let target = match openflow {
-        Endpoint::Unix(_) => None,
-        Endpoint::Tcp { host, port } => Some(match host.parse() {
-            // At this address alone. The port is open to whoever reaches it.
-            Ok(IpAddr::V4(address)) => format!("ptcp:{port}:{address}"),
-            Ok(IpAddr::V6(address)) => format!("ptcp:{port}:[{address}]"),
-            // The host may resolve its own name to another address.
-            Err(_) => format!("ptcp:{port}"),
-        }),
+    let (method, host, port) = match openflow {
+        Endpoint::Unix(_) => return nowhere(),
+        Endpoint::Tcp { host, port } => ("ptcp", host, port),
+        Endpoint::Ssl { host, port, .. } => ("pssl", host, port),
     };
-    Listening { mark: MARK, target }
+    let target = match host.parse() {
+        // At this address alone. A port of TCP is open to whoever reaches it.
+        Ok(IpAddr::V4(address)) => format!("{method}:{port}:{address}"),
+        Ok(IpAddr::V6(address)) => format!("{method}:{port}:[{address}]"),
+        // The host may resolve its own name to another address.
+        Err(_) => format!("{method}:{port}"),
+    };
+    Listening { mark: MARK, target: Some(target) }
 }
 
-/// For a driver that leaves.
+/// Nowhere: for a driver that dials the bridge's own socket, or one that leaves.
 pub(crate) fn nowhere() -> Listening {
     Listening { mark: MARK, target: None }
 }
@@ -45,6 +47,8 @@ mod tests {
             ("tcp:10.0.0.1:6653", Some("ptcp:6653:10.0.0.1")),
             ("tcp:[fd00::1]:6654", Some("ptcp:6654:[fd00::1]")),
             ("tcp:hv1.example:6653", Some("ptcp:6653")),
+            ("ssl:10.0.0.1:6653", Some("pssl:6653:10.0.0.1")),
+            ("ssl:hv1.example:6653", Some("pssl:6653")),
         ] {
             let endpoint = endpoint.parse().expect("an endpoint");
             assert_eq!(listening(&endpoint).target.as_deref(), target);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use peer_connection::{Dial, MemoryBudget, Sockets};
+use peer_connection::{Dial, MemoryBudget};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
@@ -28,21 +28,13 @@ impl fmt::Debug for Peers {
 }
 
 impl Peers {
-    /// Switches that are reached over sockets, and together take at most so many bytes beyond what is expected of them.
+    /// Switches that are reached by this dialler, and together take at most so many bytes beyond what is expected of them.
     /// `threads` threads do nothing but talk to them: a switch that floods its driver delays no one but other switches. They
     /// call `before_sleep` whenever they run out of work.
     ///
     /// # Errors
     /// The threads cannot be started.
-    pub fn start(threads: usize, memory: usize, before_sleep: fn()) -> io::Result<Peers> {
-        Peers::start_on(Arc::new(Sockets::default()), threads, memory, before_sleep)
-    }
-
-    /// The same with another dialler.
-    ///
-    /// # Errors
-    /// As of [`start`](Self::start).
-    pub fn start_on(
+    pub fn start(
         dialler: Arc<dyn Dial>,
         threads: usize,
         memory: usize,

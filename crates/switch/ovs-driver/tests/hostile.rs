@@ -56,7 +56,7 @@ async fn d16_the_host_that_floods_is_disconnected_and_the_other_is_served() {
     const LIMIT: usize = 8 << 20;
     for stage in [Stage::Groups, Stage::Dump] {
         let network = InMemoryNetwork::default();
-        let peers = Peers::start_on(Arc::new(network.clone()), 2, LIMIT, || {}).unwrap();
+        let peers = Peers::start(Arc::new(network.clone()), 2, LIMIT, || {}).unwrap();
         let start = |name: &str| {
             let endpoint: ovs_driver::Endpoint = format!("unix:{name}").parse().unwrap();
             let fake = FakeSwitch::start_in_memory(&network, endpoint.clone());

@@ -6,105 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mutual_tls::{Credentials, Files, RECHECK, SecureStream};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose,
-    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
-    date_time_ymd,
-};
+use test_authority::{Authority, Leaf, controller};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
-
-/// An authority and the folder of its files.
-struct Authority {
-    folder: tempfile::TempDir,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-/// What a certificate is made of.
-struct Leaf<'a> {
-    name: &'a str,
-    role: Option<&'a str>,
-    host: Option<&'a str>,
-    serial: u64,
-    until: i32,
-}
-
-impl<'a> Leaf<'a> {
-    fn new(name: &'a str) -> Self {
-        Leaf { name, role: None, host: None, serial: 1, until: 2100 }
-    }
-}
-
-impl Authority {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
-        let authority = Authority { folder, issuer: Issuer::new(params, key) };
-        authority.revoke(&[], 1);
-        authority
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn revoke(&self, serials: &[u64], number: u64) {
-        let revoked = serials.iter().map(|serial| RevokedCertParams {
-            serial_number: SerialNumber::from(*serial),
-            revocation_time: date_time_ymd(2026, 1, 1),
-            reason_code: None,
-            invalidity_date: None,
-        });
-        let params = CertificateRevocationListParams {
-            this_update: date_time_ymd(2026, 1, 1),
-            next_update: date_time_ymd(2100, 1, 1),
-            crl_number: SerialNumber::from(number),
-            issuing_distribution_point: None,
-            revoked_certs: revoked.collect(),
-            key_identifier_method: KeyIdMethod::Sha256,
-        };
-        let list = params.signed_by(&self.issuer).unwrap().pem().unwrap();
-        fs::write(self.path("new"), list).unwrap();
-        fs::rename(self.path("new"), self.path("revoked.pem")).unwrap();
-    }
-
-    /// Writes a certificate and its key.
-    fn issue(&self, leaf: &Leaf<'_>) -> Files {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, leaf.name);
-        if let Some(role) = leaf.role {
-            params.distinguished_name.push(DnType::OrganizationName, role);
-        }
-        params.subject_alt_names.extend(leaf.host.map(|host| match host.parse() {
-            Ok(address) => SanType::IpAddress(address),
-            Err(_) => SanType::DnsName(host.try_into().unwrap()),
-        }));
-        params.serial_number = Some(SerialNumber::from(leaf.serial));
-        params.not_after = date_time_ymd(leaf.until, 1, 1);
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let files = Files {
-            certificate: self.path(&format!("{}.pem", leaf.name)),
-            key: self.path(&format!("{}.key", leaf.name)),
-            authorities: self.path("ca.pem"),
-            revoked: Some(self.path("revoked.pem")),
-        };
-        fs::write(&files.certificate, certificate.pem()).unwrap();
-        fs::write(&files.key, key.serialize_pem()).unwrap();
-        fs::set_permissions(&files.key, fs::Permissions::from_mode(0o600)).unwrap();
-        files
-    }
-
-    fn credentials(&self, leaf: &Leaf<'_>) -> Arc<Credentials> {
-        Credentials::load(self.issue(leaf)).unwrap()
-    }
-}
 
 type Secure = std::io::Result<SecureStream<DuplexStream>>;
 
@@ -125,10 +28,6 @@ fn text(secure: Secure) -> String {
         Ok(stream) => stream.peer().to_string(),
         Err(error) => format!("error: {error}"),
     }
-}
-
-fn controller() -> Leaf<'static> {
-    Leaf { role: Some("weft:controller"), host: Some("localhost"), ..Leaf::new("controller") }
 }
 
 #[tokio::test]

@@ -32,7 +32,6 @@
 //! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema. The crate `fake-switch` has a server for tests.
 //!
 //! Out of scope: conditions on monitored rows, and several databases per client.
-//! TLS (`ssl:`) is not supported yet.
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
 #![cfg_attr(

@@ -3,12 +3,17 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 
+use mutual_tls::Credentials;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::endpoint::Endpoint;
 use crate::resolve::Resolver;
+
+/// Why an `ssl:` endpoint cannot be dialled.
+const NO_CERTIFICATE: &str = "the controller has no certificate; set `tls_certificate`, `tls_key` and `tls_authorities` in its configuration";
 
 /// A byte stream in both directions.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -27,16 +32,32 @@ pub trait Dial: Send + Sync {
     fn dial<'a>(&'a self, endpoint: &'a Endpoint) -> Dialling<'a>;
 }
 
-/// Dials the unix and TCP sockets of the operating system. Its default resolves names with the resolver of the process.
+/// Dials the unix and TCP sockets of the operating system. Its default resolves names with the resolver of the process, and has no
+/// certificate, so it cannot dial `ssl:` endpoints.
 #[derive(Debug, Clone, Default)]
 pub struct Sockets {
     resolver: Resolver,
+    credentials: Option<Arc<Credentials>>,
 }
 
 impl Sockets {
     /// Sockets that resolve names of hosts in this way.
     pub fn new(resolver: Resolver) -> Self {
-        Sockets { resolver }
+        Sockets { resolver, credentials: None }
+    }
+
+    /// The same, with a certificate for `ssl:` endpoints.
+    #[must_use]
+    pub fn with_credentials(self, credentials: Arc<Credentials>) -> Self {
+        Sockets { credentials: Some(credentials), ..self }
+    }
+
+    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        let addresses = self.addresses(host, port).await?;
+        let stream = TcpStream::connect(&*addresses).await?;
+        // Without this, the last bytes of a request would wait for the acknowledgement of earlier ones.
+        stream.set_nodelay(true)?;
+        Ok(stream)
     }
 
     async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
@@ -53,12 +74,12 @@ impl Dial for Sockets {
         Box::pin(async move {
             Ok(match endpoint {
                 Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await?) as Stream,
-                Endpoint::Tcp { host, port } => {
-                    let addresses = self.addresses(host, *port).await?;
-                    let stream = TcpStream::connect(&*addresses).await?;
-                    // Without this, the last bytes of a request would wait for the acknowledgement of earlier ones.
-                    stream.set_nodelay(true)?;
-                    Box::new(stream)
+                Endpoint::Tcp { host, port } => Box::new(self.connect(host, *port).await?),
+                Endpoint::Ssl { host, port, name } => {
+                    let credentials =
+                        self.credentials.as_ref().ok_or_else(|| io::Error::other(NO_CERTIFICATE))?;
+                    let stream = self.connect(host, *port).await?;
+                    Box::new(credentials.connect_to_switch(stream, name).await?)
                 }
             })
         })

@@ -2,8 +2,8 @@
 //!
 //! A protocol brings its codec and its echo messages ([`Protocol`]). This crate does the rest:
 //!
-//! - [`Dial`] opens a byte stream to an [`Endpoint`]. [`Sockets`] dials unix and TCP sockets; tests and simulations
-//!   supply an [`InMemoryNetwork`] instead. TLS will be another dialler.
+//! - [`Dial`] opens a byte stream to an [`Endpoint`]. [`Sockets`] dials unix and TCP sockets, with TLS or without;
+//!   tests and simulations supply an [`InMemoryNetwork`] instead.
 //! - [`Connection`] frames messages with a [`tokio_util::codec`], reads and writes at the same time, probes an idle
 //!   peer, and disconnects a peer that has failed. Every wait has a deadline.
 //! - [`Resolver`] looks up names of hosts, away from everything else.

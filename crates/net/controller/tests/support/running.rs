@@ -20,7 +20,7 @@ use crate::support::web::Web;
 use crate::support::{RULES, reference, rules};
 
 /// Whatever is waited for comes within this time, or the test fails.
-const DEADLINE: Duration = Duration::from_mins(1);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A controller in a folder of its own.
 pub(crate) struct Running {
@@ -38,6 +38,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         state: folder.join("state"),
         listen: Listen::Unix(folder.join("weft.sock")),
         socket_mode: SocketMode::default(),
+        credentials: None,
         probe: PROBE,
         rule_rows: weft_core::core::RULE_ROWS,
         rules,

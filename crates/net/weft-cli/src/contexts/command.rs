@@ -17,7 +17,12 @@ use crate::exit::{Failure, print_as, say};
         [contexts.prod]\n    \
         address = \"unix:/run/weft/weft.sock\"\n    \
         [contexts.lab]\n    \
-        address = \"10.0.0.7:6657\"\n\n\
+        address = \"https://10.0.0.7:6657\"\n    \
+        certificate = \"alice.pem\"   # with `key` and `authorities`, files beside this one\n    \
+        key = \"alice.key\"\n    \
+        authorities = \"ca.pem\"\n\n\
+        At an address with https, a certificate is shown: that of the context, or of WEFT_CERTIFICATE,\n\
+        WEFT_KEY and WEFT_AUTHORITIES.\n\n\
         Commands ask the first of: --controller, WEFT_CONTROLLER, --context, WEFT_CONTEXT, the current\n\
         context, the usual socket. `weft --context lab get switch` is `weft get --context lab switch`."
 )]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tempfile::NamedTempFile;
 use toml::Spanned;
 use toml_edit::{DocumentMut, Item, Value};
-use weft_client::Client;
+use weft_client::{Client, CredentialFiles as Files};
 
 use super::Chooser;
 use crate::exit::Failure;
@@ -37,6 +37,15 @@ struct Content {
 #[serde(deny_unknown_fields)]
 struct Context {
     address: Spanned<String>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    authorities: Option<PathBuf>,
+}
+
+/// Where a controller is, and the certificate to show there.
+pub(super) struct Target {
+    pub(super) address: String,
+    pub(super) certificate: Option<Files>,
 }
 
 impl ContextFile {
@@ -60,6 +69,11 @@ impl ContextFile {
             let address = &context.address;
             Client::check_address(address.get_ref())
                 .map_err(|error| file.fault(address.span().start, &error.to_string()))?;
+            let files = [&context.certificate, &context.key, &context.authorities];
+            if files.iter().any(|file| file.is_some()) && files.iter().any(|file| file.is_none()) {
+                let message = "`certificate`, `key` and `authorities` belong together; name all three";
+                return Err(file.fault(address.span().start, message));
+            }
         }
         Ok(file)
     }
@@ -84,12 +98,23 @@ impl ContextFile {
         self.content.current.as_ref().map(|name| name.get_ref().as_str())
     }
 
-    /// The current context, with its address.
-    pub(super) fn current(&self) -> Result<Option<(String, String)>, Failure> {
+    /// What a context names. Relative paths count from the folder of the file.
+    fn found(&self, name: &str) -> Option<Target> {
+        let Context { address, certificate, key, authorities } = self.content.contexts.get(name)?;
+        let folder = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let beside = |file: &Option<PathBuf>| file.as_ref().map(|file| folder.join(file));
+        let files = || {
+            let (certificate, key) = (beside(certificate)?, beside(key)?);
+            Some(Files { certificate, key, authorities: beside(authorities)?, revoked: None })
+        };
+        Some(Target { address: address.get_ref().clone(), certificate: files() })
+    }
+
+    /// The current context.
+    pub(super) fn current(&self) -> Result<Option<(String, Target)>, Failure> {
         let Some(current) = &self.content.current else { return Ok(None) };
         let name = current.get_ref();
-        let found = self.content.contexts.get(name).map(|context| context.address.get_ref().clone());
-        found.map(|address| Some((name.clone(), address))).ok_or_else(|| {
+        self.found(name).map(|target| Some((name.clone(), target))).ok_or_else(|| {
             let unknown = self.unknown(name);
             self.fault(
                 current.span().start,
@@ -98,23 +123,21 @@ impl ContextFile {
         })
     }
 
-    /// The address of a context, which this names.
-    pub(super) fn address(&self, name: &str, by: Chooser) -> Result<String, Failure> {
-        let found = self.content.contexts.get(name).map(|context| context.address.get_ref().clone());
-        found.ok_or_else(|| Failure::Rejected(format!("{by}: {}", self.unknown_here(name))))
+    /// A context, which this names.
+    pub(super) fn target(&self, name: &str, by: Chooser) -> Result<Target, Failure> {
+        self.found(name).ok_or_else(|| Failure::Rejected(format!("{by}: {}", self.unknown_here(name))))
     }
 
     /// Makes a context the current one. Comments and the order of the file stay.
     pub(super) fn choose(&self, name: &str) -> Result<String, Failure> {
-        let found = self.content.contexts.get(name).map(|context| context.address.get_ref().clone());
-        let address = found.ok_or_else(|| Failure::Rejected(self.unknown_here(name)))?;
+        let found = self.found(name).ok_or_else(|| Failure::Rejected(self.unknown_here(name)))?;
         if self.current_name() != Some(name) {
             let text = with_current(&self.text, name)
                 .map_err(|error| Failure::Rejected(format!("{}: {error}", self.name())))?;
             let written = self.path.as_deref().map_or(Ok(()), |path| replace(path, &text));
             written.map_err(|error| Failure::outside(format!("cannot write {}", self.name()), error))?;
         }
-        Ok(address)
+        Ok(found.address)
     }
 
     fn unknown_here(&self, name: &str) -> String {

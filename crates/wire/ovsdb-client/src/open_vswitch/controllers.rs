@@ -38,15 +38,16 @@ impl Controller {
     }
 }
 
-/// The TCP port of a target with the method `ptcp:`, and the address, if it is bound to one.
-fn port(target: &str) -> Option<(u16, Option<&str>)> {
-    let address = target.strip_prefix("ptcp:")?;
+/// The method and the TCP port of a target with the method `ptcp:` or `pssl:`, and the address, if it is bound to one.
+fn port(target: &str) -> Option<((&str, u16), Option<&str>)> {
+    let (method, address) =
+        target.split_once(':').filter(|(method, _)| matches!(*method, "ptcp" | "pssl"))?;
     let (port, host) = match address.split_once(':') {
         Some((port, host)) => (port, Some(host).filter(|host| !["", "0.0.0.0", "[::]"].contains(host))),
         None => (address, None),
     };
     let port = if port.is_empty() { OPENFLOW_PORT } else { port.parse().ok()? };
-    Some((port, host))
+    Some(((method, port), host))
 }
 
 /// The port of a target without one.
@@ -57,7 +58,7 @@ const OPENFLOW_PORT: u16 = 6653;
 pub struct Listening {
     /// The external id of the owner's rows.
     pub mark: (&'static str, &'static str),
-    /// A target with the method `ptcp:`; `None` for nowhere.
+    /// A target with the method `ptcp:` or `pssl:`; `None` for nowhere.
     pub target: Option<String>,
 }
 
@@ -166,11 +167,16 @@ mod tests {
             (vec![row(1, "ptcp:6653:10.0.0.1", false)], vec![], false),
             (vec![row(1, "ptcp:6653:127.0.0.1", false)], vec![], true),
             (vec![row(1, "ptcp:6640", false)], vec![], true),
+            // Another protocol at the port.
+            (vec![row(1, "pssl:6653:10.0.0.1", false)], vec![], true),
         ] {
             let found = listening.difference(there.iter());
             let wanted = unwanted.iter().map(|n| Uuid::from_u128(*n)).collect();
             assert_eq!(found, (wanted, missing.then_some("ptcp:6653:10.0.0.1")), "{there:?}");
         }
+        let secure = Listening { mark, target: Some("pssl:6653:10.0.0.1".to_owned()) };
+        assert!(secure.is_met([row(1, "pssl:6653", false)].iter()));
+        assert!(!secure.is_met([row(1, "ptcp:6653", false)].iter()));
         let nowhere = Listening { mark, target: None };
         let rows = [row(1, "ptcp:6653:10.0.0.1", true), row(2, "ptcp:6653", false)];
         assert_eq!(nowhere.difference(rows.iter()), ([Uuid::from_u128(1)].into(), None));

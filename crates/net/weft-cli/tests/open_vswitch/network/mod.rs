@@ -23,6 +23,7 @@ mod migration;
 mod random_migrations;
 mod remote_host;
 mod routers;
+mod secure_host;
 mod sockets;
 mod stacks;
 mod support;

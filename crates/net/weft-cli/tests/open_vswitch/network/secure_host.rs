@@ -1,0 +1,109 @@
+//! A host whose connections are encrypted: the change from clear text while machines talk, and certificates that change.
+
+use std::time::Duration;
+
+use lab::VmSpec;
+use test_authority::{Authority, Leaf, controller};
+use testbed::{DEADLINE, Settings, Testbed};
+
+use super::support::{bring_up, settings, wait_for};
+
+/// Time between two probes of a machine.
+const EVERY: Duration = Duration::from_millis(5);
+/// The probes before and after each step.
+const PROBES: u64 = 100;
+
+const NETWORK: &str = "
+{kind: switch, id: red}
+---
+{kind: switch_port, id: red-1, switch: red, addresses: [{mac: '02:00:00:00:06:01', ips: [10.6.0.1]}]}
+---
+{kind: switch_port, id: red-2, switch: red, addresses: [{mac: '02:00:00:00:06:02', ips: [10.6.0.2]}]}
+";
+
+/// The certificate of a host.
+fn host_certificate(name: &'static str, serial: u64) -> Leaf<'static> {
+    Leaf { role: Some("weft:node"), serial, ..Leaf::new(name) }
+}
+
+/// The settings of a controller with a certificate of one authority, which trusts those of another.
+fn with_certificate(controllers: &Authority, members: &Authority) -> Settings {
+    let files = controllers.issue(&controller());
+    let line = |key: &str, file: &std::path::Path| format!("{key} = {:?}", file.display().to_string());
+    let configuration = vec![
+        line("tls_certificate", &files.certificate),
+        line("tls_key", &files.key),
+        line("tls_authorities", &members.path("ca.pem")),
+        line("tls_revoked", &members.path("revoked.pem")),
+    ];
+    Settings { hosts: 1, remote: true, configuration, ..settings("secure") }
+}
+
+#[test]
+fn a_host_changes_to_tls_without_loss_and_no_other_certificate_is_taken() {
+    // Whoever has a certificate of the authority that a switch trusts can control it, so that of controllers is another one.
+    let (controllers, members) = (Authority::new(), Authority::new());
+    let testbed = Testbed::start(with_certificate(&controllers, &members)).unwrap();
+    let machines = [1, 2].map(|n| {
+        let name = format!("red-{n}");
+        VmSpec::new(&name, "hv1", &name, format!("02:00:00:00:06:0{n}")).address(format!("10.6.0.{n}/24"))
+    });
+    bring_up(&testbed, NETWORK, &machines);
+    let link = testbed.lab().unwrap().management_links().unwrap().remove(0);
+    let host = link.host();
+    let status = || testbed.status().unwrap().switches.remove(0);
+
+    let lab = testbed.lab().unwrap();
+    lab.wait_ping("red-1", [10, 6, 0, 2].into(), DEADLINE).unwrap();
+    let ping = lab.spawn_ping("red-1", [10, 6, 0, 2].into(), EVERY).unwrap();
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+
+    // The host gets its certificate, and its database listens for TLS as well.
+    let hv1 = members.issue(&host_certificate("hv1", 11));
+    let authority = controllers.path("ca.pem");
+    let set_ssl = |files: &weft_client::CredentialFiles| {
+        let files = [&files.key, &files.certificate, &authority].map(|file| file.to_str().unwrap());
+        host.vsctl(&["set-ssl", files[0], files[1], files[2]]).unwrap();
+    };
+    set_ssl(&hv1);
+    let clear = host.vsctl(&["get-manager"]).unwrap();
+    let secure = format!("pssl:6641:{}", link.address);
+    host.vsctl(&["set-manager", clear.trim(), &secure]).unwrap();
+
+    // The controller changes over; then nothing listens in clear text any more.
+    let nodes = testbed.hosts_as_objects().unwrap();
+    let nodes = nodes.replace("ovsdb: tcp:198.18.1.2:6640", "ovsdb: ssl:198.18.1.2:6641");
+    let nodes = nodes.replace("openflow: tcp:", "openflow: ssl:");
+    assert_eq!(nodes.matches("ssl:").count(), 2, "{nodes}");
+    testbed.apply("nodes.yaml", &nodes).unwrap();
+    let target = || host.vsctl(&["get-controller", "br-int"]).unwrap().trim().to_owned();
+    wait_for("a bridge that listens for TLS", || (target() == "pssl:6653:198.18.1.2").then_some(()));
+    testbed.wait_in_sync().unwrap();
+    host.vsctl(&["set-manager", &secure]).unwrap();
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+
+    // A new certificate in the same files, and the former one revoked: the controller connects again.
+    members.issue(&host_certificate("hv1", 12));
+    members.revoke(&[11], 2);
+    wait_for("the end of the connection of a revoked certificate", || {
+        let status = status();
+        (!status.connected || status.last_error.contains("Revoked")).then_some(())
+    });
+    testbed.wait_in_sync().unwrap();
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+
+    // The certificate of another host.
+    set_ssl(&members.issue(&host_certificate("hv2", 13)));
+    members.revoke(&[11, 12], 3);
+    let other = "its certificate names hv2, not hv1";
+    wait_for("the refusal of another host's certificate", || {
+        let status = status();
+        (!status.connected && status.last_error.contains(other)).then_some(())
+    });
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+    set_ssl(&members.issue(&host_certificate("hv1", 14)));
+    testbed.wait_in_sync().unwrap();
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+    let result = ping.stop().unwrap();
+    assert_eq!((result.lost(), result.duplicates), (0, 0), "{result:?}");
+}
