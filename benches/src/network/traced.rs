@@ -185,7 +185,7 @@ const PLANTED: u16 = 53;
 fn planted_objects() -> [Json; 2] {
     [
         json!({"kind": "switch", "id": "planted"}),
-        json!({"kind": "acl", "id": "planted", "port": TO, "direction": "to_port", "priority": 65000,
+        json!({"kind": "acl", "id": "planted", "port": TO, "direction": "to_port", "priority": 10000,
             "match": {"ip_proto": "udp", "tp_dst": PLANTED}, "action": "allow"}),
     ]
 }

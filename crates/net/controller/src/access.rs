@@ -92,9 +92,6 @@ impl Access {
             (Some(Role::Viewer), Verb::Change) => Some(format!(
                 "{identity} may read and not change anything; changes need a certificate with the role operator"
             )),
-            (Some(Role::Tenant(_)), _) => Some(format!(
-                "{identity} has no access: this version serves operators and viewers, and no tenants yet"
-            )),
             (Some(Role::Node | Role::Controller) | None, _) => Some(format!(
                 "the certificate of {identity} gives no access to the API; it needs the role operator or viewer, as `weft pki client \
                  NAME --role ROLE` writes it"
@@ -167,7 +164,7 @@ mod tests {
         };
         assert_eq!(may(Some(Role::Operator)), [true, true]);
         assert_eq!(may(Some(Role::Viewer)), [true, false]);
-        for none in [Some(Role::Node), Some(Role::Controller), Some(Role::Tenant("t".to_owned())), None] {
+        for none in [Some(Role::Node), Some(Role::Controller), None] {
             assert_eq!(may(none), [false, false]);
         }
         assert_eq!([Verb::Read, Verb::Change].map(|verb| Access::Open.refusal(verb)), [None, None]);

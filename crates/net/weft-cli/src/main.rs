@@ -31,6 +31,7 @@ mod lab;
 mod listing;
 mod logical_flows;
 mod pipeline;
+mod pki;
 mod plan;
 mod profile;
 mod program;
@@ -125,6 +126,8 @@ enum Command {
     Rules(rules::RulesCommand),
     /// Choose which controller commands ask, of several
     Context(contexts::ContextCommand),
+    /// Make a CA, and certificates for controllers, hosts and people
+    Pki(pki::PkiCommand),
     /// Print a completion script for bash, zsh or fish
     Completions(completions::Completions),
     /// The candidates that the scripts of `weft completions` ask for
@@ -190,6 +193,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => replay.run(),
         Command::Rules(rules) => rules.run(),
         Command::Context(context) => context.run(),
+        Command::Pki(pki) => pki.run(),
         Command::Completions(completions) => completions.run(),
         Command::Complete(complete) => complete.run(),
         #[cfg(feature = "lab")]

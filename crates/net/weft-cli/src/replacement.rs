@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, fchown};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 /// A file written beside the one that it will replace. If it is dropped before [`Replacement::finish`], it is
@@ -25,7 +25,13 @@ impl Replacement {
         name.push(path.file_name().ok_or(io::ErrorKind::InvalidInput)?);
         name.push(format!(".{}.new", std::process::id()));
         let beside = path.with_file_name(name);
-        let file = File::create_new(&beside)?;
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        if before.is_some() {
+            // Nobody else opens it before it has the permissions of the file that it replaces, which may be a private key.
+            options.mode(0o600);
+        }
+        let file = options.open(&beside)?;
         let this = Replacement { path, beside, file, finished: false };
         if let Some(before) = before {
             let own = this.file.metadata()?;

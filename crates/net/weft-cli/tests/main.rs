@@ -44,6 +44,7 @@ mod objects;
 mod open_vswitch;
 mod packages;
 mod pipeline;
+mod pki;
 mod plan;
 mod profile;
 mod python;

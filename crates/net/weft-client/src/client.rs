@@ -157,10 +157,7 @@ impl Client {
             Some(credentials) => channel.connect_with_connector(Secure(credentials.clone())).await,
             None => return Err(ClientError::NoCertificate { endpoint: endpoint.to_owned() }),
         };
-        let channel = connected.map_err(|error| ClientError::Unreachable {
-            endpoint: endpoint.to_owned(),
-            why: innermost(&error),
-        })?;
+        let channel = connected.map_err(|error| unreachable(endpoint, innermost(&error)))?;
         let inner = ControllerClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -411,15 +408,24 @@ impl Client {
             Code::NotFound | Code::InvalidArgument | Code::Unimplemented => ClientError::NotFound(why),
             Code::PermissionDenied => ClientError::Forbidden(why),
             Code::Unavailable if why == STOPPING => ClientError::Stopping { endpoint },
-            Code::Unavailable => ClientError::Unreachable { endpoint, why },
+            Code::Unavailable => unreachable(&endpoint, why),
             // The controller ended while it was asked.
-            _ if is_lost(&status) => ClientError::Unreachable {
-                endpoint,
-                why: format!("the connection broke ({})", innermost(&status)),
-            },
+            _ if is_lost(&status) => {
+                unreachable(&endpoint, format!("the connection broke ({})", innermost(&status)))
+            }
             _ => ClientError::Failed { endpoint, why },
         }
     }
+}
+
+/// The error of a controller that does not answer. One that refuses a certificate of TLS 1.3 ends the connection without a word.
+fn unreachable(endpoint: &str, why: String) -> ClientError {
+    let refused = if endpoint.starts_with(secure::SCHEME) {
+        "; if it has refused the certificate, its log says why"
+    } else {
+        ""
+    };
+    ClientError::Unreachable { endpoint: endpoint.to_owned(), why: why + refused }
 }
 
 /// What an address means to tonic.

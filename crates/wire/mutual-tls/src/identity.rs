@@ -15,7 +15,7 @@ const SPIFFE: &str = "spiffe://";
 const SPIFFE_WEFT: &str = "weft";
 
 /// What the holder of a certificate may do.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// It is a controller.
     Controller,
@@ -25,14 +25,12 @@ pub enum Role {
     Viewer,
     /// It sees and changes all.
     Operator,
-    /// It belongs to a tenant.
-    Tenant(String),
 }
 
 /// The subject of a certificate.
 ///
 /// The name is the common name, and the role the organisation, such as `weft:operator`: what `weft pki` writes. A SPIFFE id whose path is
-/// `/weft/ROLE/NAME` has both (`/weft/tenant/TENANT/NAME` for a tenant), whatever its trust domain.
+/// `/weft/ROLE/NAME` has both, whatever its trust domain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     /// Its name.
@@ -42,15 +40,21 @@ pub struct Identity {
 }
 
 impl Role {
-    /// The role that a text names: `operator`, `tenant:acme`.
-    fn of(text: &str) -> Option<Role> {
-        Some(match text {
-            "controller" => Role::Controller,
-            "node" => Role::Node,
-            "viewer" => Role::Viewer,
-            "operator" => Role::Operator,
-            _ => Role::Tenant(text.strip_prefix("tenant:").filter(|tenant| !tenant.is_empty())?.to_owned()),
-        })
+    /// The role with this name, such as `operator`.
+    fn of(name: &str) -> Option<Role> {
+        [Role::Controller, Role::Node, Role::Viewer, Role::Operator]
+            .into_iter()
+            .find(|role| role.to_string() == name)
+    }
+
+    /// The role that this organisation of a subject means, such as `weft:operator`.
+    pub fn of_organisation(organisation: &str) -> Option<Role> {
+        Role::of(organisation.strip_prefix(ROLE)?)
+    }
+
+    /// The organisation of a subject with this role.
+    pub fn organisation(self) -> String {
+        format!("{ROLE}{self}")
     }
 }
 
@@ -61,7 +65,6 @@ impl fmt::Display for Role {
             Role::Node => "node",
             Role::Viewer => "viewer",
             Role::Operator => "operator",
-            Role::Tenant(tenant) => return write!(f, "tenant {tenant}"),
         })
     }
 }
@@ -120,7 +123,7 @@ impl Subject {
             self.spiffe.clone().or_else(|| self.common_name.clone()).or_else(|| self.hosts.first().cloned());
         let name =
             name.ok_or("a certificate without a name: it has no common name, DNS name or SPIFFE id")?;
-        let role = self.organisation.as_deref().and_then(|text| Role::of(text.strip_prefix(ROLE)?));
+        let role = self.organisation.as_deref().and_then(Role::of_organisation);
         Ok(Identity { name, role })
     }
 
@@ -154,10 +157,7 @@ fn of_spiffe(id: &str) -> Option<Identity> {
     if parts.next()? != SPIFFE_WEFT {
         return None;
     }
-    let role = match parts.next()? {
-        "tenant" => Role::Tenant(parts.next().filter(|tenant| !tenant.is_empty())?.to_owned()),
-        role => Role::of(role)?,
-    };
+    let role = Role::of(parts.next()?)?;
     let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
     parts.next().is_none().then_some(Identity { name, role: Some(role) })
 }
@@ -175,7 +175,6 @@ mod tests {
         for (id, identity) in [
             ("spiffe://example.org/weft/operator/alice", "alice (operator)"),
             ("spiffe://example.org/weft/node/hv1", "hv1 (node)"),
-            ("spiffe://example.org/weft/tenant/acme/bob", "bob (tenant acme)"),
         ] {
             assert_eq!(spiffe(id).as_deref(), Some(identity), "{id}");
         }
@@ -183,8 +182,7 @@ mod tests {
             "spiffe://example.org/weft/operator",
             "spiffe://example.org/weft/operator/",
             "spiffe://example.org/weft/operator/alice/more",
-            "spiffe://example.org/weft/tenant/acme",
-            "spiffe://example.org/weft/tenant:acme/",
+            "spiffe://example.org/weft/weft:operator/alice",
             "spiffe://example.org/weft/root/alice",
             "spiffe://example.org/other/operator/alice",
             "spiffe://weft/operator/alice",
@@ -205,8 +203,8 @@ mod tests {
             subject.identity().unwrap().role
         };
         assert_eq!(role("weft:operator"), Some(Role::Operator));
-        assert_eq!(role("weft:tenant:acme"), Some(Role::Tenant("acme".to_owned())));
-        assert_eq!([role("operator"), role("weft:tenant:"), role("weft:Operator")], [None, None, None]);
+        assert_eq!([role("operator"), role("weft:"), role("weft:Operator"), role("weft:tenant")], [None; 4]);
+        assert_eq!(role(&Role::Node.organisation()), Some(Role::Node));
     }
 
     #[test]
