@@ -66,8 +66,8 @@ keys! {
     /// The folder of the journal, which holds all state of the controller. It is created if it does not exist. Only one
     /// controller can use it at a time.
     state: PathBuf = PathBuf::from("/var/lib/weft"), Some("\"/var/lib/weft\""), "a path";
-    /// The address of the API. Anyone who can connect can change the network. The default is the unix socket
-    /// `weft/weft.sock` in the user's runtime folder, where clients look for it as well: `/run/weft/weft.sock` for root,
+    /// The address of the API. Over TCP it speaks TLS if `tls_certificate` is set. Without, and on a unix socket, anyone who can connect can
+    /// change the network. The default is the unix socket `weft/weft.sock` in the user's runtime folder, where clients look for it as well: `/run/weft/weft.sock` for root,
     /// `$XDG_RUNTIME_DIR/weft/weft.sock` for others, and `/run/user/UID/weft/weft.sock` if that variable is not set.
     listen: Listen = Listen::default(), None, "`\"unix:/PATH\"` or `\"ADDRESS:PORT\"`";
     /// The permissions of the unix socket, in octal. With the default, only root and the user that runs the controller can
