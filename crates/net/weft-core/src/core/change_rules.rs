@@ -392,9 +392,14 @@ fn problem_changes(before: &Derived, after: &Derived) -> ProblemChanges {
     ProblemChanges { new, gone }
 }
 
-/// What the first record of a start says that runs the rules of its configuration instead of those that were loaded.
-pub(super) fn overruling(versions: &RulesVersions, rules: &Rules) -> Option<Box<RulesChange>> {
-    let last = versions.last().filter(|last| last.instead_of.is_some())?;
-    let text = rules.text().filter(|text| text.fingerprint() != last.text.fingerprint())?;
+/// What the first record of a start says that runs the rules of its configuration: if others ran before, or if the same were loaded in
+/// place of an earlier configuration (`confirmed`).
+pub(super) fn overruling(
+    versions: &RulesVersions,
+    rules: &Rules,
+    confirmed: bool,
+) -> Option<Box<RulesChange>> {
+    let last = versions.last()?;
+    let text = rules.text().filter(|text| confirmed || text.fingerprint() != last.text.fingerprint())?;
     Some(Box::new(RulesChange { text, instead_of: None, before: None }))
 }
