@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use tracing::{info, warn};
 
 use crate::answered::Answered;
+use crate::input_rows::all_rows;
 use crate::record::{
     AnnouncementChanges, BASE, Base, JsonRows, ObjectChanges, ObjectText, Record, RowChanges, RulesText,
     outcomes,
@@ -302,6 +303,15 @@ impl History {
             rules: None,
             base: Some(Box::new(base)),
         }
+    }
+
+    /// The rows of the input tables after all records, as these rules declare them, and what their hooks remember.
+    ///
+    /// # Errors
+    /// Objects do not fit the rules.
+    pub fn inputs(self, rules: &Rules) -> Result<(Rows, Memories), RestoreError> {
+        let Restored { objects, reports, memories, .. } = self.finish(rules)?;
+        Ok((rules.named(rules.transaction(all_rows(&objects, &reports, rules))), memories))
     }
 
     /// The state after all records, for these rules.
