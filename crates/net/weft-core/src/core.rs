@@ -48,7 +48,7 @@ use crate::rules_versions::RulesVersions;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 use crate::times::rfc3339;
 use change_rules::FormerRules;
-pub use change_rules::{MakeEvaluator, RulesTransition};
+pub use change_rules::{EngineTransition, MakeEvaluator, RulesTransition};
 pub use edit_rules::{EditEvaluator, NotEdited};
 pub use prepared_rules::{PreparedRows, StateForRules, Written};
 pub use reported::Strays;
