@@ -40,11 +40,11 @@ mod rules;
 mod selector;
 mod stale;
 
-pub use messages::delta as delta_message;
 use messages::{
     chunks, history_message, listing_messages, logical_messages, measured_message, problem, switch_status,
     tenant_status,
 };
+pub use messages::{delta as delta_message, engine as engine_message, refused as refusal_message};
 
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;

@@ -68,7 +68,7 @@ mod trace;
 mod watchers;
 mod what_if;
 
-pub use api::delta_message;
+pub use api::{delta_message, engine_message, refusal_message};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
 pub use evaluators::{edit, evaluator};

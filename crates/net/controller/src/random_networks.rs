@@ -115,7 +115,7 @@ impl Recorder {
 
     /// A controller that starts after these records.
     pub(crate) fn after(rules: &Arc<Rules>, mut records: Vec<Record>) -> Recorder {
-        let history = history_after(rules, &records);
+        let mut history = history_after(rules, &records);
         let run = history.rules_to_run(rules);
         let evaluator = crate::evaluator(&run, 1).unwrap();
         let (mut core, correction) = Core::restore(evaluator, run, history, SystemTime::UNIX_EPOCH).unwrap();

@@ -194,6 +194,39 @@ fn the_configuration_overrules_what_was_loaded_once_it_names_others() {
     assert_eq!((known(&again), correction), (known(&core), None));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_has_named_the_loaded_rules_counts_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (configured, loaded) = (rules_of_text(RULES), rules_of_text(&others()));
+    let flows =
+        |running: &Running| running.switches.look("hv1", |switch| shown(switch.desired.as_ref().unwrap()));
+    let running = start(folder.path(), &configured).await;
+    let mut client = running.client().await;
+    apply_by(&mut client, NETWORK).await.unwrap();
+    let before = flows(&running);
+    client.change(request(&others(), pb::Terms::default())).await.unwrap();
+    let after = flows(&running);
+    assert_ne!(after, before);
+    running.stop().await;
+
+    // Each start: what is configured, what runs, and the versions with the number of the last transaction.
+    let versions = [vec![(2, true), (0, true)], vec![(4, true), (2, true), (0, true)]];
+    let starts = [
+        (&loaded, &after, &versions[0]),
+        // The same again says nothing new.
+        (&loaded, &after, &versions[0]),
+        (&configured, &before, &versions[1]),
+        (&configured, &before, &versions[1]),
+    ];
+    for (number, (rules, expected, versions)) in starts.into_iter().enumerate() {
+        let running = start(folder.path(), rules).await;
+        assert_eq!(flows(&running), *expected, "start {number}");
+        let mut client = running.client().await;
+        assert_eq!(history_of(&mut client).await, *versions, "start {number}");
+        running.stop().await;
+    }
+}
+
 async fn start(folder: &Path, rules: &Arc<Rules>) -> Running {
     let switches = Switches::default();
     start_with(parts(folder, rules.clone(), &switches), switches).await

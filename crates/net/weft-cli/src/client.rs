@@ -36,7 +36,7 @@ pub(crate) use events::Events;
 pub(crate) use get::Get;
 pub(crate) use history::History;
 pub(crate) use objects::unreadable;
-pub(crate) use rules::{LoadRules, RollbackRules, RulesHistory};
+pub(crate) use rules::{LoadRules, RollbackRules, RulesHistory, cost, load_request};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);

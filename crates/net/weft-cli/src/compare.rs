@@ -1,8 +1,8 @@
-//! Two states of a network, compared by their objects, by what switches should have, and by problems: `weft rules diff`, and
-//! `weft diff --from A --to B`.
+//! What differs between two states of a network: objects, what switches should have, and problems. `weft diff --from A --to B` compares
+//! two files, and `weft rules diff` prints the same of other rules.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -11,28 +11,14 @@ use controller::delta_message;
 use objects::{Object, ObjectKey};
 use serde_json::{Value as Json, json};
 use weft_client::{message_json, pb};
-use weft_core::core::{Core, History, Problem};
+use weft_core::core::{Core, Problem};
 use weft_core::rules::Rules;
+use weft_core::shown;
 use weft_core::switch_delta::SwitchDelta;
 
-use crate::client::{Address, delta, failed};
+use crate::client::{cost, delta};
 use crate::exit::{Failure, print_as, say};
-use crate::recorded::{self, Head, Recorded};
-
-/// Arguments of `weft rules diff`.
-#[derive(Args)]
-pub(crate) struct RulesDiff {
-    /// The other rules, as one program; `builtin` is the built-in ones
-    #[arg(required = true, value_name = "RULES")]
-    rules: Vec<PathBuf>,
-    /// In this snapshot, journal or state folder; without, in a controller
-    #[arg(long, value_name = "RECORDED")]
-    snapshot: Option<PathBuf>,
-    #[command(flatten)]
-    form: Form,
-    #[command(flatten)]
-    address: Address,
-}
+use crate::recorded::{Head, Recorded};
 
 /// How a comparison is shown, and when it counts as too much.
 #[derive(Args, Clone, Copy)]
@@ -42,7 +28,7 @@ pub(crate) struct Form {
     max_changes: Option<u64>,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl Form {
@@ -52,87 +38,35 @@ impl Form {
     }
 }
 
-impl RulesDiff {
-    /// Runs the command.
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let RulesDiff { rules, snapshot, form, address } = self;
-        // Mistakes in the rules first: they need no controller.
-        let rules = Rules::load(&rules).map_err(|error| Failure::Rejected(error.to_string()))?;
-        let taken;
-        let file = if let Some(file) = &snapshot {
-            file.as_path()
-        } else {
-            let bytes = address.with(|mut client| async move { client.snapshot().await.map_err(failed) })?;
-            taken = recorded::temporary(&bytes)?;
-            &*taken
-        };
-        let recorded = Recorded::open(file, None)?;
-        let at = recorded.last_until(None)?;
-        let before = core_at(&recorded, &at, recorded.rules(&at)?, 1)?;
-        for table in forgotten(before.rules(), &rules) {
-            say(format_args!(
-                "warning: no hook of these rules fills {table}: the numbers that it has given are forgotten, and others may get them"
-            ));
-        }
-        compare(&before, &core_at(&recorded, &at, rules, 1)?, form)
-    }
-}
-
-/// The tables of hooks with a memory that other rules do not have.
-fn forgotten<'r>(before: &'r Rules, after: &Rules) -> Vec<&'r str> {
-    let tables = |rules: &'r Rules| -> BTreeSet<&'r str> { rules.remembered_tables().collect() };
-    let after: BTreeSet<&str> = after.remembered_tables().collect();
-    tables(before).into_iter().filter(|table| !after.contains(table)).collect()
-}
-
 /// Compares what two files have recorded, each at its end and with its own rules.
-pub(crate) fn files(from: &std::path::Path, to: &std::path::Path, form: Form) -> Result<(), Failure> {
+pub(crate) fn files(from: &Path, to: &Path, form: Form) -> Result<(), Failure> {
     let core = |file| {
         let recorded = Recorded::open(file, None)?;
         let at = recorded.last_until(None)?;
         core_at(&recorded, &at, recorded.rules(&at)?, 1)
     };
-    compare(&core(from)?, &core(to)?, form)
+    Difference::between(&core(from)?, &core(to)?).print(form)
 }
 
 /// The network after a transaction, with these rules.
 pub(crate) fn core_at(recorded: &Recorded, at: &Head, rules: Rules, workers: usize) -> Result<Core, Failure> {
-    let rejected =
-        |error: &dyn std::fmt::Display| Failure::Rejected(format!("{}: {error}", recorded.file().display()));
     let rules = Arc::new(rules);
-    let mut history = History::new(&rules);
-    for record in recorded.records()? {
-        let record = record.map_err(|error| recorded::failure(&error))?;
-        if record.txn > at.txn {
-            break;
-        }
-        history.add(&record).map_err(|error| rejected(&error))?;
-    }
+    let history = recorded.history(at.txn, &rules)?;
     let evaluator = controller::evaluator(&rules, workers).map_err(Failure::Outside)?;
     let restored = Core::restore(evaluator, rules, history, SystemTime::UNIX_EPOCH);
-    restored.map(|(core, _)| core).map_err(|error| rejected(&error))
+    restored.map(|(core, _)| core).map_err(|error| recorded.rejected(error))
 }
 
-/// Prints what differs.
-fn compare(before: &Core, after: &Core, form: Form) -> Result<(), Failure> {
-    let difference = Difference::between(before, after);
-    let pb::SwitchDelta { added, replaced, deleted, others, .. } = difference.switches;
-    let changes = added + replaced + deleted + others;
-    print_as(form.json, &if form.json { format!("{}\n", difference.json()) } else { difference.text() })?;
-    match form.max_changes {
-        Some(most) if changes > most => Err(Failure::Rejected(format!(
-            "{changes} things change in switches, more than --max-changes {most}"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-struct Difference {
+/// What differs between two states of a network.
+#[derive(Default)]
+pub(crate) struct Difference {
     /// Objects, and what becomes of them.
-    objects: BTreeMap<ObjectKey, &'static str>,
-    switches: pb::SwitchDelta,
-    new_problems: Vec<Arc<Problem>>,
-    resolved: Vec<Arc<Problem>>,
+    pub(crate) objects: BTreeMap<ObjectKey, &'static str>,
+    pub(crate) switches: pb::SwitchDelta,
+    pub(crate) new_problems: BTreeSet<Arc<Problem>>,
+    pub(crate) resolved: BTreeSet<Arc<Problem>>,
+    /// If the rules differ: how an engine comes from one state to the other.
+    pub(crate) engine: Option<pb::EngineTransition>,
 }
 
 impl Difference {
@@ -157,10 +91,28 @@ impl Difference {
             switches: delta_message(&SwitchDelta::between(before, after), &rules),
             new_problems: new.difference(&old).cloned().collect(),
             resolved: old.difference(&new).cloned().collect(),
+            engine: None,
         }
     }
 
-    fn text(&self) -> String {
+    /// Prints it. Fails if more changes than the form allows.
+    pub(crate) fn print(&self, form: Form) -> Result<(), Failure> {
+        let pb::SwitchDelta { added, replaced, deleted, others, .. } = self.switches;
+        let changes = added + replaced + deleted + others;
+        print_as(form.json, &if form.json { format!("{}\n", self.json()) } else { self.text() })?;
+        if let Some(engine) = self.engine.as_ref().filter(|_| !form.json) {
+            say(cost(engine));
+        }
+        match form.max_changes {
+            Some(most) if changes > most => Err(Failure::Rejected(format!(
+                "{changes} things change in switches, more than --max-changes {most}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a person reads.
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (key, word) in &self.objects {
             text += &format!("{key}: {word}\n");
@@ -169,28 +121,33 @@ impl Difference {
         text + &problem_lines(&self.new_problems, &self.resolved)
     }
 
-    fn json(&self) -> Json {
+    /// The same as JSON.
+    pub(crate) fn json(&self) -> Json {
         let object = |(key, outcome): (&ObjectKey, &&str)| json!({"kind": &*key.kind, "id": &*key.id, "outcome": outcome});
-        json!({
+        let mut difference = json!({
             "objects": self.objects.iter().map(object).collect::<Vec<_>>(),
             "delta": message_json::to_json(&self.switches),
             "new_problems": self.new_problems.iter().map(problem_json).collect::<Vec<_>>(),
             "resolved_problems": self.resolved.iter().map(problem_json).collect::<Vec<_>>(),
-        })
+        });
+        if let Some(engine) = &self.engine {
+            difference["engine"] = message_json::to_json(engine);
+        }
+        difference
     }
 }
 
 /// A line for each problem that comes or goes.
-pub(crate) fn problem_lines(new: &[Arc<Problem>], resolved: &[Arc<Problem>]) -> String {
+fn problem_lines(new: &BTreeSet<Arc<Problem>>, resolved: &BTreeSet<Arc<Problem>>) -> String {
     let line = |word: &str, problem: &Arc<Problem>| {
-        format!("{word}: {} {}: {}\n", problem.kind, problem.id, problem.text)
+        format!("{word}: {} {}: {}\n", problem.kind, problem.id, shown(&problem.text))
     };
     let new = new.iter().map(|problem| line("new problem", problem));
     new.chain(resolved.iter().map(|problem| line("problem resolved", problem))).collect()
 }
 
 /// A problem as JSON.
-pub(crate) fn problem_json(problem: &Arc<Problem>) -> Json {
+fn problem_json(problem: &Arc<Problem>) -> Json {
     let Problem { kind, id, code, text } = &**problem;
     json!({"kind": kind, "id": id, "code": code, "text": text})
 }

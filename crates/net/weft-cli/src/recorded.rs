@@ -1,6 +1,7 @@
 //! What a controller has recorded: a snapshot, a journal, or a state folder with the journal and its segments.
 
 use std::cell::OnceCell;
+use std::fmt::Display;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -8,14 +9,17 @@ use std::time::SystemTime;
 
 use controller::journal::{self, JournalError, Records, Segment, segments};
 use nlog::Sources;
+use nlog_data::{Role, Schema};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tempfile::TempPath;
 use weft_core::builtin;
+use weft_core::core::History;
 use weft_core::record::{RulesChange, RulesText};
 use weft_core::rules::Rules;
 
 use crate::exit::{Failure, say};
+use crate::program::compile_sources;
 
 /// The journal in a state folder.
 const JOURNAL: &str = "journal.jsonl";
@@ -167,9 +171,31 @@ impl Recorded {
         &self.first
     }
 
+    /// The state after a transaction, for a controller with these rules.
+    pub(crate) fn history(&self, txn: u64, rules: &Rules) -> Result<History, Failure> {
+        let mut history = History::new(rules);
+        for record in self.records()? {
+            let record = record.map_err(|error| failure(&error))?;
+            if record.txn > txn {
+                break;
+            }
+            history.add(&record).map_err(|error| self.rejected(error))?;
+        }
+        Ok(history)
+    }
+
+    /// The failure of a command because of what is in the file.
+    pub(crate) fn rejected(&self, error: impl Display) -> Failure {
+        Failure::Rejected(format!("{}: {error}", self.file.display()))
+    }
+
     /// The rules that ran after a transaction; the built-in ones of this version if the file does not say which.
     pub(crate) fn sources(&self, at: &Head) -> Result<Sources, Failure> {
-        match &self.text(at)? {
+        self.sources_after(at.txn)
+    }
+
+    fn sources_after(&self, txn: u64) -> Result<Sources, Failure> {
+        match &self.text(txn)? {
             Some(text) => Ok(builtin::of_text(text)),
             None => builtin::load(&[builtin::NAME]).map_err(crate::program::load_failure),
         }
@@ -177,14 +203,14 @@ impl Recorded {
 
     /// The same, to be run as a controller does.
     pub(crate) fn rules(&self, at: &Head) -> Result<Rules, Failure> {
-        let rules = self.text(at)?.as_ref().map_or_else(Rules::built_in, Rules::of_text);
+        let rules = self.text(at.txn)?.as_ref().map_or_else(Rules::built_in, Rules::of_text);
         rules.map_err(|error| Failure::Rejected(error.to_string()))
     }
 
-    fn text(&self, at: &Head) -> Result<Option<RulesText>, Failure> {
+    fn text(&self, after: u64) -> Result<Option<RulesText>, Failure> {
         let mut text = self.rules.clone();
         for (txn, change) in self.changes_of_rules()? {
-            if *txn > at.txn {
+            if *txn > after {
                 return Ok(text.or_else(|| change.before.clone()));
             }
             text = Some(change.text.clone());
@@ -193,8 +219,19 @@ impl Recorded {
     }
 
     /// Says that the rules changed between two transactions of this file, of which a command computes everything with the same.
-    pub(crate) fn warn_of_other_rules(&self, from: &Head, to: &Head) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// No rules can read the records of both, because an input table has other columns.
+    pub(crate) fn check_other_rules(&self, from: &Head, to: &Head) -> Result<(), Failure> {
         for (txn, _) in self.changes_of_rules()?.iter().filter(|(txn, _)| *txn > from.txn && *txn <= to.txn) {
+            let [was, is] = [txn - 1, *txn].map(|txn| compile_sources(&self.sources_after(txn)?));
+            if let Some(table) = other_columns(&was?.schema, &is?.schema) {
+                return Err(self.rejected(format!(
+                    "transaction {txn} loaded rules in which {table} has other fields, so no rules read the records on both sides of \
+                     it; look at each side by itself: `--at {}` at the most, or `--from {txn}`",
+                    txn - 1
+                )));
+            }
             say(format_args!(
                 "warning: other rules ran from transaction {txn} on; all is computed with the same ones"
             ));
@@ -215,7 +252,12 @@ impl Recorded {
         while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
             let text = std::str::from_utf8(&line).ok().filter(|text| text.contains(MEMBER));
             if let Some(changed) = text.and_then(|text| serde_json::from_str::<Changed>(text).ok()) {
-                found.push((changed.txn, changed.program));
+                // The configuration may have come to name the rules that ran.
+                let before = found.last().map(|(_, change): &(u64, RulesChange)| &change.text);
+                let is_other = before
+                    .or(self.rules.as_ref())
+                    .is_none_or(|text| text.files != changed.program.text.files);
+                found.extend(is_other.then_some((changed.txn, changed.program)));
             }
             line.clear();
         }
@@ -277,6 +319,13 @@ pub(crate) fn temporary(bytes: &[u8]) -> Result<TempPath, Failure> {
     let mut file = tempfile::Builder::new().prefix("weft-").suffix(".weft").tempfile().map_err(cannot)?;
     file.write_all(bytes).map_err(cannot)?;
     Ok(file.into_temp_path())
+}
+
+/// An input table that both schemas have, with other columns.
+fn other_columns<'s>(before: &'s Schema, after: &Schema) -> Option<&'s str> {
+    let inputs = before.iter().map(|(_, table)| table).filter(|table| table.role == Role::Input);
+    let mut both = inputs.filter_map(|table| Some((table, after.table(after.find(&table.name)?))));
+    both.find(|(was, is)| was.columns != is.columns).map(|(table, _)| table.name.as_str())
 }
 
 fn time_of(head: &Head) -> Option<SystemTime> {

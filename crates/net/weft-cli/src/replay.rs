@@ -7,21 +7,21 @@ mod lab;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use controller::JournalView;
-use controller::journal;
 use nlog::Program;
 use nlog_data::json::ContentsWriter;
-use nlog_data::{Columns, CommitError, Evaluator, Row, TableId, Tables};
+use nlog_data::{ColumnTransaction, Columns, Evaluator, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
+use weft_core::rules::Rules;
 
 use crate::eval::{Run, Running};
 use crate::exit::Failure;
-use crate::program::{chosen_tables, compile_sources, load};
+use crate::program::chosen_tables;
 use crate::recorded::{Head, Moment, Recorded};
 
 /// The end of `--help`.
@@ -106,9 +106,10 @@ impl Replay {
 
     /// Prints the rows of tables.
     fn contents(&self, recorded: &Recorded, at: &Head) -> Result<(), Failure> {
-        let program = compile_sources(&recorded.sources(at)?)?;
+        let rules = recorded.rules(at)?;
+        let program = rules.program();
         let tables = chosen_tables(&self.tables, &program.schema)?;
-        let mut engine = engine_at(recorded, &program, &tables, at.txn, usize::from(self.workers))?;
+        let mut engine = engine_at(recorded, (&rules, program), &tables, at.txn, usize::from(self.workers))?;
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
         let mut writer = ContentsWriter::new(&mut out);
         for &table in &tables {
@@ -122,10 +123,11 @@ impl Replay {
     /// Prints a line for each transaction after a moment: of a file, and of those that follow it in its folder.
     fn changes(&self, mut recorded: Recorded, from: Moment, at: &Head) -> Result<(), Failure> {
         let from = recorded.last_until(Some(from))?;
-        recorded.warn_of_other_rules(&from, at)?;
-        let program = compile_sources(&recorded.sources(&from)?)?;
+        recorded.check_other_rules(&from, at)?;
+        let rules = recorded.rules(&from)?;
+        let program = rules.program().clone();
         let tables = chosen_tables(&self.tables, &program.schema)?;
-        let engine = engine_at(&recorded, &program, &tables, from.txn, usize::from(self.workers))?;
+        let engine = engine_at(&recorded, (&rules, &program), &tables, from.txn, usize::from(self.workers))?;
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
         let mut run = Run::of_journal(recorded.file(), program, from.txn, at.txn);
         let mut running = Running::Fixed(Box::new(engine));
@@ -137,7 +139,7 @@ impl Replay {
             let Some(later) = recorded.later()? else { break };
             // Its first record stands for those that have run.
             let begin = Head { txn: run.progress.last_number, ..from.clone() };
-            later.warn_of_other_rules(&begin, at)?;
+            later.check_other_rules(&begin, at)?;
             recorded = later;
         }
         out.flush().map_err(Failure::output)?;
@@ -146,30 +148,31 @@ impl Replay {
 
     /// Prints what other rules would make of the same inputs, as a delta.
     fn difference(&self, recorded: &Recorded, at: &Head) -> Result<(), Failure> {
-        let before = compile_sources(&recorded.sources(at)?)?;
-        let after = compile_sources(&load(&self.rules)?)?;
+        let before = recorded.rules(at)?;
+        let after = Rules::load(&self.rules).map_err(|error| Failure::Rejected(error.to_string()))?;
         let workers = usize::from(self.workers);
         // A table that only one of both has is empty in the other.
-        let chosen = |program: &Arc<Program>| -> Result<BTreeSet<TableId>, Failure> {
+        let chosen = |rules: &Rules| -> Result<BTreeSet<TableId>, Failure> {
             let known: Vec<String> = self
                 .tables
                 .iter()
-                .filter(|name| *name == "all" || program.schema.find(name).is_some())
+                .filter(|name| *name == "all" || rules.program().schema.find(name).is_some())
                 .cloned()
                 .collect();
             if known.is_empty() && !self.tables.is_empty() {
                 Ok(BTreeSet::new())
             } else {
-                chosen_tables(&known, &program.schema)
+                chosen_tables(&known, &rules.program().schema)
             }
         };
         let (tables, others) = (chosen(&before)?, chosen(&after)?);
         if tables.is_empty() && others.is_empty() {
-            chosen_tables(&self.tables, &after.schema)?;
+            chosen_tables(&self.tables, &after.program().schema)?;
         }
         let mut rows = Vec::new();
-        for (program, tables) in [(&before, tables), (&after, others)] {
-            let mut engine = engine_at(recorded, program, &tables, at.txn, workers)?;
+        for (rules, tables) in [(&before, tables), (&after, others)] {
+            let program = rules.program();
+            let mut engine = engine_at(recorded, (rules, program), &tables, at.txn, workers)?;
             let mut by_name = BTreeMap::new();
             for table in tables {
                 let name = program.schema.table(table).name.clone();
@@ -208,10 +211,10 @@ fn rows_of(engine: &mut dyn Evaluator, table: TableId) -> Result<Columns, Failur
     engine.contents_columns(table).map_err(|error| Failure::Outside(error.to_string()))
 }
 
-/// An engine with the state after a transaction.
+/// An engine of rules, or of a program with the same input tables, with the state after a transaction.
 fn engine_at(
     recorded: &Recorded,
-    program: &Arc<Program>,
+    (rules, program): (&Rules, &Arc<Program>),
     tables: &BTreeSet<TableId>,
     txn: u64,
     workers: usize,
@@ -219,23 +222,26 @@ fn engine_at(
     let options = Options { workers, observe: Tables::These(tables.clone()), ..Options::default() };
     let engine = Dataflow::new(Arc::clone(program), options);
     let mut engine = engine.map_err(|error| Failure::Outside(error.to_string()))?;
-    view_at(recorded, program, txn)?.load(&mut engine).map_err(refused)?;
+    load(recorded, (rules, program), txn, &mut engine)?;
     Ok(engine)
 }
 
-/// What the records up to a transaction add up to.
-fn view_at(recorded: &Recorded, program: &Arc<Program>, txn: u64) -> Result<JournalView, Failure> {
-    let failed = |error| Failure::outside(format!("cannot read {}", recorded.file().display()), error);
-    let journal = journal::open(recorded.file()).map_err(failed)?;
-    let view = JournalView::read(program, journal, Some(txn)).map_err(failed)?;
-    view.ok_or_else(|| {
-        Failure::Rejected(format!(
-            "{}: the records up to transaction {txn} are damaged, or do not fit these rules",
-            recorded.file().display()
-        ))
-    })
-}
-
-fn refused(error: CommitError) -> Failure {
-    Failure::Rejected(format!("the rules refuse the state: {error}"))
+/// Loads an engine, which has run nothing yet, with the state after a transaction. Records have rows as the rules of their time declared
+/// them; these are made of the objects and the reports, as these rules declare them.
+fn load(
+    recorded: &Recorded,
+    (rules, program): (&Rules, &Arc<Program>),
+    txn: u64,
+    engine: &mut dyn Evaluator,
+) -> Result<(), Failure> {
+    let refused = |error: &dyn Display| Failure::Rejected(format!("the rules refuse the state: {error}"));
+    let inputs = recorded.history(txn, rules)?.inputs(rules);
+    let (rows, memories) = inputs.map_err(|error| recorded.rejected(error))?;
+    engine.restore(&memories).map_err(|error| refused(&error))?;
+    let insert = rows.insert.into_iter();
+    let insert = insert.filter_map(|(table, rows)| Some((program.schema.find(&table)?, rows))).collect();
+    let rows = Transaction { insert, ..Transaction::default() };
+    let columns = ColumnTransaction::from_rows(&rows).map_err(|error| Failure::Outside(error.to_string()))?;
+    drop(rows);
+    engine.commit_columns(&columns).map(|_| ()).map_err(|error| refused(&error))
 }

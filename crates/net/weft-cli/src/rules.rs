@@ -1,12 +1,13 @@
 //! `weft rules`: the rules of a controller, compared with others, watched while they are written, and changed while it runs.
 
+mod diff;
 mod watch;
 
 use clap::{Args, Subcommand};
 
 use crate::client::{LoadRules, RollbackRules, RulesHistory};
-use crate::compare::RulesDiff;
 use crate::exit::Failure;
+use diff::RulesDiff;
 use watch::WatchRules;
 
 /// Arguments of `weft rules`.

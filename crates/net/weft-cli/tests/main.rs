@@ -54,6 +54,7 @@ mod refusals;
 mod replay;
 mod restart;
 mod routes;
+mod rules_diff;
 mod support;
 mod tables;
 mod tenants;

@@ -519,3 +519,55 @@ fn a_controller_that_folds_its_journal_and_is_killed_loses_nothing() {
     assert!(refused.stderr.contains("is not kept any more"), "{}", refused.stderr);
     assert!(!folder.weft(&["history", "--json", "--controller", &address]).stdout.contains("\"base\""));
 }
+
+#[test]
+fn records_from_before_rules_that_changed_fields_are_read_with_the_rules_of_their_time() {
+    let folder = Folder::new();
+    let garden = |fields: &str| {
+        format!(
+            "## A garden.\nobject garden {{ {fields} }}\n\n## Its notes.\noutput table note(id: string, note: string);\n"
+        )
+    };
+    folder
+        .write("one.nlog", garden("note: string;") + "\nnote(id, note) :- garden(id: id, note: note, ..);\n");
+    let two = garden("size: int = 7; note: string;");
+    folder.write("two.nlog", two + "\nnote(id, note ++ \"!\") :- garden(id: id, note: note, ..);\n");
+    folder
+        .write("a.yaml", "{kind: garden, id: a, note: red}")
+        .write("b.yaml", "{kind: garden, id: b, note: blue, size: 9}");
+    let mut controller = Controller::start(&folder);
+    tokio::runtime::Runtime::new().unwrap().block_on(controller.client(&folder));
+    let address = Controller::endpoint(&folder);
+    for args in [
+        ["rules", "load", "builtin", "one.nlog"].as_slice(),
+        &["apply", "-f", "a.yaml"],
+        &["rules", "load", "builtin", "two.nlog"],
+        &["apply", "-f", "b.yaml"],
+    ] {
+        folder.weft(&[args, &["--controller", &address]].concat()).has_status(0);
+    }
+    drop(controller);
+
+    let replay = |args: &[&str]| folder.weft(&[&["replay", "state"], args].concat());
+    let rows = |args: &[&str]| -> Json {
+        let answer = replay(&[args, &["--tables", "garden,note"]].concat());
+        serde_json::from_str(&answer.has_status(0).stdout).unwrap()
+    };
+    assert_eq!(rows(&["--at", "2"]), json!({"garden": [["a", "red"]], "note": [["a", "red"]]}));
+    assert_eq!(rows(&["--at", "3"]), json!({"garden": [["a", 7, "red"]], "note": [["a", "red!"]]}));
+    let both =
+        json!({"garden": [["a", 7, "red"], ["b", 9, "blue"]], "note": [["a", "red!"], ["b", "blue!"]]});
+    assert_eq!(rows(&[]), both);
+    let before = rows(&["--at", "2", "--rules", "builtin", "two.nlog"]);
+    assert_eq!(before["insert"], json!({"garden": [["a", 7, "red"]], "note": [["a", "red!"]]}));
+
+    // Of one side at a time there are changes too.
+    assert_eq!(rows(&["--from", "1", "--at", "2"])["insert"]["note"], json!([["a", "red"]]));
+    assert_eq!(rows(&["--from", "3"])["insert"]["note"], json!([["b", "blue!"]]));
+    for across in [["--from", "1"], ["--bisect", "note(\"b\", _)"]] {
+        let refused = replay(&across);
+        assert!(refused.has_status(1).stdout.is_empty(), "{}", refused.stdout);
+        let why = "transaction 3 loaded rules in which garden has other fields";
+        assert!(refused.stderr.contains(why) && refused.stderr.contains("--at 2"), "{}", refused.stderr);
+    }
+}

@@ -186,6 +186,20 @@ pub struct Accepted {
     /// If nothing took effect: what would change in switches.
     #[prost(message, optional, boxed, tag = "13")]
     pub delta: ::core::option::Option<::prost::alloc::boxed::Box<SwitchDelta>>,
+    /// If the request goes on with other rules: how the engine comes to them.
+    #[prost(message, optional, tag = "15")]
+    pub engine: ::core::option::Option<EngineTransition>,
+}
+/// How the engine comes to other rules, which is what a load of them costs.
+#[derive(serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EngineTransition {
+    /// Whether the engine that runs is edited. If not, another one derives all rows beside it and takes its place.
+    #[prost(bool, tag = "1")]
+    pub edited: bool,
+    /// The number of rows that rules derive for the edit.
+    #[prost(uint64, tag = "2")]
+    pub rows: u64,
 }
 /// What a transaction would change in switches.
 #[derive(serde::Serialize)]

@@ -48,7 +48,7 @@ use crate::rules_versions::RulesVersions;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 use crate::times::rfc3339;
 use change_rules::FormerRules;
-pub use change_rules::{MakeEvaluator, RulesTransition};
+pub use change_rules::{EngineTransition, MakeEvaluator, RulesTransition};
 pub use edit_rules::{EditEvaluator, NotEdited};
 pub use prepared_rules::{PreparedRows, StateForRules, Written};
 pub use reported::Strays;
@@ -237,6 +237,7 @@ impl Core {
         saved: Option<SavedRows<'_>>,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>, Option<u64>), RestoreError> {
+        let confirmed = history.confirmed();
         let Restored { objects, reports, rows, memories, announcing, answered, mut versions, last_txn } =
             history.finish(&rules)?;
         let all = rules.transaction(all_rows(&objects, &reports, &rules));
@@ -245,7 +246,7 @@ impl Core {
         let Present { changes, desired, from } =
             output_of_all(&mut *evaluator, &rules, &mut derived, (&memories, &all), saved)?;
         evaluator.checkpoint();
-        let overruling = change_rules::overruling(&versions, &rules);
+        let overruling = change_rules::overruling(&versions, &rules, confirmed);
         let is_recorded = |memory: &Memories| overruling.is_none() && *memory == memories;
         let memory = Some(evaluator.memories()).filter(|now| !is_recorded(now)).unwrap_or_default();
         let (memory, unrecorded) =

@@ -27,8 +27,8 @@ use tracing::{debug, error, info, warn};
 
 use crate::answered::{Repeated, RequestKey};
 use crate::core::{
-    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Mended, Problem,
-    ProblemChanges, Refusal, RulesTransition, Scrub,
+    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, EngineTransition, Mended,
+    Problem, ProblemChanges, Refusal, RulesTransition, Scrub,
 };
 use crate::fleet::{DriverOrder, Fleet, SwitchNews};
 use crate::harm::CutOff;
@@ -148,7 +148,7 @@ pub enum Effect {
     /// A driver is to do this. Orders are carried out one after another.
     Order(DriverOrder),
     /// The answer to a request, to be sent after [`Machine::publish`].
-    Answer(RequestId, Result<Applied, Refusal>),
+    Answer(RequestId, Box<Result<Applied, Refusal>>),
 }
 
 /// The outcome of a request that changes objects.
@@ -170,6 +170,8 @@ pub struct Applied {
     pub dry_run: bool,
     /// If so, or if the request changes the rules, what it changes in switches.
     pub delta: Option<Box<SwitchDelta>>,
+    /// If the request changes the rules, how the engine comes to them.
+    pub engine: Option<EngineTransition>,
     /// Work that the request leaves to the operator, one line each.
     pub warnings: Vec<String>,
     /// The transport nodes whose endpoints change, so that their switches are connected again.
@@ -444,7 +446,7 @@ impl Machine {
                     let computed = computed.unwrap_or_default();
                     self.release(*applied, accepted, computed, now);
                 }
-                Waiting::Answer(id, result) => answers.push(Effect::Answer(id, *result)),
+                Waiting::Answer(id, result) => answers.push(Effect::Answer(id, result)),
             }
         }
         // The state includes the whole group, so no answer may leave before the last of its orders.
@@ -488,9 +490,10 @@ impl Machine {
             match waiting {
                 Waiting::Transaction { applied, .. } => undone.push(applied),
                 // Even a refusal may depend on a transaction that is undone.
-                Waiting::Answer(id, result) => {
-                    let result =
-                        if undone.is_empty() { *result } else { Err(Refusal::Journal(why.to_owned())) };
+                Waiting::Answer(id, mut result) => {
+                    if !undone.is_empty() {
+                        *result = Err(Refusal::Journal(why.to_owned()));
+                    }
                     answers.push(Effect::Answer(id, result));
                 }
             }
@@ -562,6 +565,7 @@ impl Applied {
             repeated: None,
             dry_run: false,
             delta: None,
+            engine: transaction.and_then(AppliedTransaction::engine_transition),
             warnings: Vec::new(),
             reconnecting: nodes(&AddressChange::reconnects),
             connecting: nodes(&|change| change.before.is_none()),

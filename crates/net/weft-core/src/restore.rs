@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use tracing::{info, warn};
 
 use crate::answered::Answered;
+use crate::input_rows::all_rows;
 use crate::record::{
     AnnouncementChanges, BASE, Base, JsonRows, ObjectChanges, ObjectText, Record, RowChanges, RulesText,
     outcomes,
@@ -94,6 +95,8 @@ pub struct History {
     given: (Option<String>, Arc<Program>),
     /// The last version of the rules, if it is another one than that and can be run.
     loaded: Option<Result<Arc<Rules>, String>>,
+    /// Whether the configuration now names the rules that were loaded in place of those that it named then.
+    confirmed: bool,
     last_txn: u64,
 }
 
@@ -129,6 +132,7 @@ impl History {
             versions: RulesVersions::default(),
             given: (rules.version(), rules.program().clone()),
             loaded: None,
+            confirmed: false,
             last_txn: 0,
         }
     }
@@ -189,9 +193,9 @@ impl History {
         self.loaded = Some(rules);
     }
 
-    /// The rules that a controller with this configuration runs after these records: those that were loaded, as long as the configuration is
-    /// what it was then. Says in the log which it is.
-    pub fn rules_to_run(&self, configured: &Arc<Rules>) -> Arc<Rules> {
+    /// The rules that a controller with this configuration runs after these records: those that were loaded, until the configuration names
+    /// others than it did then. If it names those that were loaded, it counts again: the next record says so. Says in the log which it is.
+    pub fn rules_to_run(&mut self, configured: &Arc<Rules>) -> Arc<Rules> {
         let Some((last, instead_of)) =
             self.versions.last().and_then(|last| Some((last, last.instead_of.as_ref()?)))
         else {
@@ -199,6 +203,11 @@ impl History {
         };
         let RulesVersion { txn, at, by, .. } = last;
         let version = last.text.fingerprint();
+        if configured.version().as_ref() == Some(&version) {
+            info!(txn, at, by, version, "the configuration names the rules that were loaded");
+            self.confirmed = true;
+            return configured.clone();
+        }
         if configured.version().as_ref() != Some(instead_of) {
             warn!(
                 txn,
@@ -228,6 +237,11 @@ impl History {
                 configured.clone()
             }
         }
+    }
+
+    /// Whether the configuration was found to name the rules that were loaded in place of those that it named then.
+    pub(crate) fn confirmed(&self) -> bool {
+        self.confirmed
     }
 
     /// Follows the revision of an object as the running controller does: what does not change an object does not count. A base says
@@ -289,6 +303,15 @@ impl History {
             rules: None,
             base: Some(Box::new(base)),
         }
+    }
+
+    /// The rows of the input tables after all records, as these rules declare them, and what their hooks remember.
+    ///
+    /// # Errors
+    /// Objects do not fit the rules.
+    pub fn inputs(self, rules: &Rules) -> Result<(Rows, Memories), RestoreError> {
+        let Restored { objects, reports, memories, .. } = self.finish(rules)?;
+        Ok((rules.named(rules.transaction(all_rows(&objects, &reports, rules))), memories))
     }
 
     /// The state after all records, for these rules.

@@ -78,6 +78,12 @@ impl RulesVersions {
             self.0.push(RulesVersion { txn: 0, at, by, instead_of, text: Arc::new(before.clone()) });
         }
         let (text, instead_of) = (Arc::new(text.clone()), instead_of.clone());
+        let is_same = |last: &&mut RulesVersion| last.text.fingerprint() == text.fingerprint();
+        if let Some(last) = self.0.last_mut().filter(is_same) {
+            // It runs on; the configuration names it now.
+            (last.text, last.instead_of) = (text, instead_of);
+            return;
+        }
         let (at, by) = (at.to_owned(), by.to_owned());
         self.0.push(RulesVersion { txn, at, by, instead_of, text });
         let beyond = self.0.len().saturating_sub(VERSIONS_MAX);

@@ -9,7 +9,7 @@ use prost::Message as _;
 use serde_json::Value as Json;
 use weft_client::pb;
 use weft_core::answered::Repeated;
-use weft_core::core::{Problem, Refusal};
+use weft_core::core::{EngineTransition, Problem, Refusal};
 use weft_core::fleet::SwitchStatus;
 use weft_core::harm::CutOff;
 use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
@@ -62,6 +62,15 @@ pub(super) fn accepted(applied: Applied, rules: &[Arc<Rules>]) -> pb::Accepted {
         receipt: None,
         repeated: false,
         delta: applied.delta.map(|told| Box::new(delta(&told, rules))),
+        engine: applied.engine.map(engine),
+    }
+}
+
+/// How the engine comes to other rules, as a message.
+pub fn engine(transition: EngineTransition) -> pb::EngineTransition {
+    match transition {
+        EngineTransition::Edited { rows } => pb::EngineTransition { edited: true, rows },
+        EngineTransition::Replaced => pb::EngineTransition::default(),
     }
 }
 
@@ -117,7 +126,8 @@ pub fn delta(delta: &SwitchDelta, rules: &[Arc<Rules>]) -> pb::SwitchDelta {
     }
 }
 
-pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
+/// A refusal as a message.
+pub fn refused(refusal: &Refusal) -> pb::Refusal {
     let (code, faults) = match refusal {
         Refusal::Objects { faults } => ("bad-object", faults.iter().map(fault).collect()),
         Refusal::Rules(error) => (error.code.name(), Vec::new()),

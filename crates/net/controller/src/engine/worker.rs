@@ -230,7 +230,7 @@ impl Worker {
         let mut effects = VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
             match effect {
-                Effect::Answer(id, result) => self.results.push((id, result)),
+                Effect::Answer(id, result) => self.results.push((id, *result)),
                 Effect::Order(order) => {
                     // Another switch has the name now.
                     if let DriverOrder::Start { node, .. } = &order {

@@ -10,7 +10,7 @@ use weft_client::pb::{Accepted, FieldChange, ObjectOutcome, Outcome, Problem};
 use weft_core::harm::CutOff;
 use weft_core::shown;
 
-use super::delta;
+use super::{cost, delta};
 use crate::exit::{Failure, print, print_as, say};
 use crate::wait::Wait;
 
@@ -134,7 +134,7 @@ impl Answer<'_> {
 
     /// What is said besides, to a person.
     fn notes(&self) -> Vec<String> {
-        let Accepted { objects, objects_before, new_problems, resolved_problems, dry_run, .. } =
+        let Accepted { objects, objects_before, new_problems, resolved_problems, dry_run, engine, .. } =
             self.accepted;
         let mut lines = Vec::new();
         let deleted = objects.iter().filter(|object| object.outcome() == Outcome::Deleted);
@@ -152,6 +152,7 @@ impl Answer<'_> {
         }
         lines.extend(problem_lines("new problem", new_problems));
         lines.extend(problem_lines("problem resolved", resolved_problems));
+        lines.extend(engine.as_ref().filter(|_| *dry_run).map(cost));
         lines.extend(dry_run.then(|| "dry run: nothing was changed".to_owned()));
         if self.form == Form::Rules && !dry_run {
             let took = self.took.as_secs_f64();

@@ -1,6 +1,7 @@
 //! `weft rules load`, `weft rules rollback`, `weft rules history`: the rules of a running controller.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -33,18 +34,30 @@ impl LoadRules {
         let LoadRules { rules, terms } = self;
         // Mistakes in the rules first: they need no controller.
         let rules = Rules::load(&rules).map_err(|error| Failure::Rejected(error.to_string()))?;
-        let text = rules
-            .text()
-            .ok_or_else(|| Failure::Outside("the rules were read, and have no text".to_owned()))?;
-        let file =
-            |(name, text): (std::sync::Arc<str>, String)| pb::RulesFile { name: name.to_string(), text };
-        let request = pb::LoadRulesRequest {
-            files: text.files.into_iter().map(file).collect(),
-            packages: text.packages,
-            by: "weft rules load".to_owned(),
-            terms: None,
-        };
+        let request = load_request(&rules, "weft rules load")?;
         terms.carry_out(Changes::LoadRules(request), &[], Form::Rules)
+    }
+}
+
+/// The request to load rules.
+pub(crate) fn load_request(rules: &Rules, by: &str) -> Result<pb::LoadRulesRequest, Failure> {
+    let text =
+        rules.text().ok_or_else(|| Failure::Outside("the rules were read, and have no text".to_owned()))?;
+    let file = |(name, text): (Arc<str>, String)| pb::RulesFile { name: name.to_string(), text };
+    Ok(pb::LoadRulesRequest {
+        files: text.files.into_iter().map(file).collect(),
+        packages: text.packages,
+        by: by.to_owned(),
+        terms: None,
+    })
+}
+
+/// What a load of rules costs, for a person.
+pub(crate) fn cost(engine: &pb::EngineTransition) -> String {
+    if engine.edited {
+        format!("cost: an edit of the engine; rows derived: {}", engine.rows)
+    } else {
+        "cost: another engine, which derives all rows and takes the place of the one that runs".to_owned()
     }
 }
 

@@ -81,8 +81,9 @@ pub(super) fn run(recorded: Recorded, atom: &str, at: &Head, workers: usize) -> 
 fn watch(recorded: &Recorded, atom: &str, at: &Head, workers: usize) -> Result<(Watched, bool), Failure> {
     let (program, pattern) = with_atom(&recorded.sources(at)?, atom)?;
     let first = recorded.first();
-    recorded.warn_of_other_rules(first, at)?;
-    let mut engine = engine_at(recorded, &program, &BTreeSet::from([pattern.table]), first.txn, workers)?;
+    recorded.check_other_rules(first, at)?;
+    let (rules, tables) = (recorded.rules(at)?, BTreeSet::from([pattern.table]));
+    let mut engine = engine_at(recorded, (&rules, &program), &tables, first.txn, workers)?;
     let mut watched =
         Watched { program: Arc::clone(&program), pattern, count: 0, appeared: None, vanished: None };
     let rows = engine

@@ -1,13 +1,10 @@
 //! The transaction that changed what becomes of a packet.
 
-use std::sync::Arc;
+use packet_trace::{Network, hook_engine, input_rows, text};
+use weft_core::rules::Rules;
 
-use nlog::Program;
-use packet_trace::{Network, hook_engine, text};
-
-use super::view_at;
+use super::load;
 use crate::exit::{Failure, print};
-use crate::program::compile_sources;
 use crate::recorded::{Head, Moment, Recorded};
 use crate::trace::TracedPacket;
 
@@ -21,7 +18,7 @@ struct Verdict {
 /// The past of a packet.
 struct Past {
     recorded: Recorded,
-    program: Arc<Program>,
+    rules: Rules,
     packet: TracedPacket,
 }
 
@@ -38,10 +35,11 @@ impl Past {
     }
 
     fn trace(&self, txn: u64) -> Result<Verdict, Failure> {
-        let mut engine = hook_engine(&self.program).map_err(Failure::Outside)?;
-        let view = view_at(&self.recorded, &self.program, txn)?;
-        let rows = view.load(&mut *engine).map_err(super::refused)?;
-        let mut network = Network::new(&self.program, rows).map_err(Failure::Rejected)?;
+        let program = self.rules.program();
+        let mut engine = hook_engine(program).map_err(Failure::Outside)?;
+        load(&self.recorded, (&self.rules, program), txn, &mut *engine)?;
+        let rows = input_rows(program, &mut *engine).map_err(|error| Failure::Outside(error.to_string()))?;
+        let mut network = Network::new(program, rows).map_err(Failure::Rejected)?;
         let trace = self.packet.trace(&mut network)?;
         Ok(Verdict { arrives: trace.is_delivered(), text: text::verdict(&trace) })
     }
@@ -77,8 +75,8 @@ impl Past {
 /// Prints which transaction up to one made the packet arrive, or not arrive any more. Looks for it in a file, and then in those before it.
 pub(super) fn run(recorded: Recorded, words: &str, at: &Head) -> Result<(), Failure> {
     let packet = TracedPacket::parse(words)?;
-    let program = compile_sources(&recorded.sources(at)?)?;
-    let mut past = Past { recorded, program, packet };
+    let rules = recorded.rules(at)?;
+    let mut past = Past { recorded, rules, packet };
     let end = past.trace(at.txn)?;
     let now = format!("after transaction {}: {}\n", at.txn, end.text);
     let mut last = at.txn;
@@ -94,7 +92,7 @@ pub(super) fn run(recorded: Recorded, words: &str, at: &Head) -> Result<(), Fail
             ));
         };
         last = first.txn;
-        past.program = compile_sources(&earlier.sources(&first)?)?;
+        past.rules = earlier.rules(&first)?;
         past.recorded = earlier;
     };
     let before = past.after(txn - 1)?;

@@ -3,18 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use clap::Args;
-use controller::delta_message;
 use serde_json::{Value as Json, json};
-use weft_client::{message_json, pb};
-use weft_core::core::{Core, CoreError, ProblemChanges, Refusal, RulesTransition};
+use weft_core::core::{Core, Refusal};
 use weft_core::rules::Rules;
-use weft_core::switch_delta::SwitchDelta;
 
-use crate::client::delta;
-use crate::compare::{core_at, problem_json, problem_lines};
+use super::diff::change_rules;
+use crate::compare::{Difference, core_at};
 use crate::exit::{Failure, print_as, say};
 use crate::recorded::Recorded;
 use crate::saved_files::SavedFiles;
@@ -45,13 +42,6 @@ struct Watch {
     saved: SavedFiles,
 }
 
-/// What a save changes.
-#[derive(Default)]
-struct Saved {
-    delta: pb::SwitchDelta,
-    problems: ProblemChanges,
-}
-
 impl WatchRules {
     /// Runs the command until it is interrupted.
     pub(crate) fn run(self) -> Result<(), Failure> {
@@ -62,9 +52,7 @@ impl WatchRules {
         let rules = load(&paths).map_err(Failure::Rejected)?;
         let recorded = Recorded::open(&snapshot, None)?;
         let at = recorded.last_until(None)?;
-        let mut core = core_at(&recorded, &at, rules, 1)?;
-        core.make_evaluators_with(Arc::new(|rules| controller::evaluator(rules, 1)));
-        core.edit_evaluators_with(Arc::new(controller::edit));
+        let core = core_at(&recorded, &at, rules, 1)?;
         let tests = Verdicts::of(&paths)?;
         for file in tests.inputs() {
             saved.add(file);
@@ -94,7 +82,7 @@ impl Watch {
         }
         add_all(&mut self.saved, &self.paths);
         let result = match load(&self.paths).map_err(Refusal::NewRules) {
-            Ok(rules) => self.change(&Arc::new(rules))?,
+            Ok(rules) => change_rules(&mut self.core, &Arc::new(rules), "weft rules watch")?,
             Err(refusal) => Err(refusal),
         };
         let elapsed = begun.elapsed().as_secs_f64() * 1e3;
@@ -111,28 +99,6 @@ impl Watch {
         // Merges what the save changed, while the developer reads.
         self.core.idle().map_err(|error| Failure::Outside(error.to_string()))?;
         Ok(text)
-    }
-
-    /// Goes on with other rules, unless they are refused.
-    fn change(&mut self, rules: &Arc<Rules>) -> Result<Result<Saved, Refusal>, Failure> {
-        let before = self.core.rules().clone();
-        let mut change = |transition| {
-            self.core.change_rules(rules, transition, "weft rules watch", SystemTime::UNIX_EPOCH)
-        };
-        let mut result = change(RulesTransition::Edit);
-        if matches!(result, Err(CoreError::Refused(Refusal::NotByEdit))) {
-            result = change(RulesTransition::Replace(None));
-        }
-        let accepted = match result {
-            Ok(accepted) => accepted,
-            Err(CoreError::Refused(refusal)) => return Ok(Err(refusal)),
-            Err(CoreError::Failed(why)) => return Err(Failure::Outside(why)),
-        };
-        let Some(done) = accepted.transaction else { return Ok(Ok(Saved::default())) };
-        let delta = SwitchDelta::of_rules(&done, &self.core).unwrap_or_default();
-        let delta = delta_message(&delta, &[rules.clone(), before]);
-        self.core.journalled();
-        Ok(Ok(Saved { delta, problems: done.problems }))
     }
 }
 
@@ -160,16 +126,13 @@ fn is_watched(path: &Path) -> bool {
 
 fn in_text(
     names: &[String],
-    result: &Result<Saved, Refusal>,
+    result: &Result<Difference, Refusal>,
     tests: &[OtherVerdict],
     elapsed: f64,
 ) -> String {
     let mut text = format!("--- saved: {}\n", names.join(", "));
     match result {
-        Ok(Saved { delta, problems }) => {
-            text += &delta::to_text(delta);
-            text += &problem_lines(&problems.new, &problems.gone);
-        }
+        Ok(difference) => text += &difference.text(),
         Err(refusal) => {
             text += &format!("{refusal}\nthe rules before stay, until these are right\n");
         }
@@ -184,19 +147,21 @@ fn in_text(
     text + &format!("after {elapsed:.0} ms\n")
 }
 
-fn in_json(names: &[String], result: &Result<Saved, Refusal>, tests: &[OtherVerdict], elapsed: f64) -> Json {
+fn in_json(
+    names: &[String],
+    result: &Result<Difference, Refusal>,
+    tests: &[OtherVerdict],
+    elapsed: f64,
+) -> Json {
     let tests = tests.iter().map(|OtherVerdict { file, test, why }| {
         json!({"file": file.display().to_string(), "test": test, "ok": why.is_none(), "why": why})
     });
-    let mut line = json!({"saved": names, "tests": tests.collect::<Vec<_>>(), "milliseconds": elapsed});
-    match result {
-        Ok(Saved { delta, problems }) => {
-            let of = |problems: &[_]| problems.iter().map(problem_json).collect::<Vec<_>>();
-            line["delta"] = message_json::to_json(delta);
-            line["new_problems"] = of(&problems.new).into();
-            line["resolved_problems"] = of(&problems.gone).into();
-        }
-        Err(refusal) => line["error"] = refusal.to_string().into(),
-    }
+    let mut line = match result {
+        Ok(difference) => difference.json(),
+        Err(refusal) => json!({"error": refusal.to_string()}),
+    };
+    line["saved"] = json!(names);
+    line["tests"] = tests.collect();
+    line["milliseconds"] = json!(elapsed);
     line
 }

@@ -47,6 +47,18 @@ pub enum RulesTransition {
     Replace(Option<Box<PreparedRows>>),
 }
 
+/// How a core came to other rules, and what that took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineTransition {
+    /// The engine was edited.
+    Edited {
+        /// The number of rows that rules derived for that.
+        rows: u64,
+    },
+    /// Another engine, which derived all rows, took its place.
+    Replaced,
+}
+
 /// What depended on the former rules.
 #[derive(Debug)]
 pub(super) enum FormerRules {
@@ -73,6 +85,14 @@ impl fmt::Debug for UnderRules {
 }
 
 impl AppliedTransaction {
+    /// If it changes the rules, how the core came to them.
+    pub fn engine_transition(&self) -> Option<EngineTransition> {
+        self.undo.former.as_ref().map(|former| match former {
+            FormerRules::Replaced(_) => EngineTransition::Replaced,
+            FormerRules::Edited(before) => EngineTransition::Edited { rows: before.derived },
+        })
+    }
+
     /// If it changes the rules, what there was before: the cookies of flows that it changes, and the logical rules behind flows.
     pub(crate) fn before_other_rules(&self) -> Option<(impl Fn(&str, &FlowKey) -> Option<u64>, &Provenance)> {
         let former = self.undo.former.as_ref()?;
@@ -392,9 +412,14 @@ fn problem_changes(before: &Derived, after: &Derived) -> ProblemChanges {
     ProblemChanges { new, gone }
 }
 
-/// What the first record of a start says that runs the rules of its configuration instead of those that were loaded.
-pub(super) fn overruling(versions: &RulesVersions, rules: &Rules) -> Option<Box<RulesChange>> {
-    let last = versions.last().filter(|last| last.instead_of.is_some())?;
-    let text = rules.text().filter(|text| text.fingerprint() != last.text.fingerprint())?;
+/// What the first record of a start says that runs the rules of its configuration: if others ran before, or if the same were loaded in
+/// place of an earlier configuration (`confirmed`).
+pub(super) fn overruling(
+    versions: &RulesVersions,
+    rules: &Rules,
+    confirmed: bool,
+) -> Option<Box<RulesChange>> {
+    let last = versions.last()?;
+    let text = rules.text().filter(|text| confirmed || text.fingerprint() != last.text.fingerprint())?;
     Some(Box::new(RulesChange { text, instead_of: None, before: None }))
 }

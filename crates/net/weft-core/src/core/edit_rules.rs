@@ -46,6 +46,8 @@ pub(super) struct BeforeEdit {
     /// The cookies of the flows that it changes, by transport node.
     pub(super) cookies: CookiesByNode,
     pub(super) provenance: Provenance,
+    /// The number of rows that rules derived for the edit.
+    pub(super) derived: u64,
     memories: Memories,
     unrecorded: Memories,
     versions: RulesVersions,
@@ -74,16 +76,17 @@ impl Core {
         if self.last_txn != self.on_disk || !self.rules.differ_in_rules_alone(rules) {
             return Err(not_by_edit());
         }
-        let before = BeforeEdit {
+        let mut before = BeforeEdit {
             rules: self.rules.clone(),
             cookies: CookiesByNode::new(),
             provenance: self.derived.provenance.clone(),
+            derived: 0,
             memories: self.evaluator.memories(),
             unrecorded: Memories::new(),
             versions: self.versions.clone(),
         };
         let (cancel, progress) = (Cancel::default(), Progress::default());
-        self.evaluator.bound(Bound { most: EDIT, cancel, progress });
+        self.evaluator.bound(Bound { most: EDIT, cancel, progress: progress.clone() });
         let committed = edit(&mut *self.evaluator, rules).map_err(|error| match error {
             NotEdited::Unfit(_) | NotEdited::Commit(CommitError::Stopped(Stopped::TooMuch(_))) => {
                 not_by_edit()
@@ -92,6 +95,7 @@ impl Core {
             NotEdited::Commit(CommitError::Refused(error)) => refuse_rows(&error),
             NotEdited::Commit(CommitError::Engine(why)) => CoreError::Failed(why),
         })?;
+        (_, before.derived) = progress.read();
         self.evaluator.checkpoint();
         match self.follow_edit(&committed, rules) {
             Ok(output) => Ok((output, before)),

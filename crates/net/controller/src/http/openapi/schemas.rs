@@ -94,6 +94,7 @@ fn receipt() -> Json {
             "warnings": {"type": "array", "items": {"type": "string"}},
             "dry_run": {"type": "boolean"},
             "delta": {"description": "With `dry_run`: the flows that would change, by host, table and rule.", "type": "object"},
+            "engine": {"description": "For other rules: whether the engine is edited, and how many rows the edit derives. Otherwise, another engine derives all rows.", "type": "object"},
             "repeated": {"description": "This is the answer to an earlier request with the same key.", "type": "boolean"},
             "receipt": {"description": "With `wait=installed`: what each switch has confirmed.", "type": "object"},
         },

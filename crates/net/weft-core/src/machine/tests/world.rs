@@ -160,7 +160,7 @@ impl World {
                 self.orders.push(format!("{order:?}"));
             }
             match effect {
-                Effect::Answer(_, result) => answers.push(result),
+                Effect::Answer(_, result) => answers.push(*result),
                 Effect::Order(DriverOrder::Start { node, driver, .. }) => {
                     self.drivers.insert(node, driver);
                 }
