@@ -211,6 +211,12 @@ impl Vswitch {
         command.arg(format!("--remote=p{}", self.ovsdb_endpoint()));
         // Where `ovs-vsctl set-manager` says too, as distributions start it.
         command.arg("--remote=db:Open_vSwitch,Open_vSwitch,manager_options");
+        // With the files that `ovs-vsctl set-ssl` names.
+        for (option, column) in
+            [("private-key", "private_key"), ("certificate", "certificate"), ("bootstrap-ca-cert", "ca_cert")]
+        {
+            command.arg(format!("--{option}=db:Open_vSwitch,SSL,{column}"));
+        }
         run(&self.name, self.daemonised(command, "db")).map(drop)
     }
 

@@ -286,7 +286,7 @@ fn issue(store: &mut Store, request: Request) -> Result<(), Failure> {
 
 fn say_issued(store: &Store, name: &Name, role: Role, not_after: SystemTime) {
     let [certificate, key] = files(name).map(|file| store.folder().name_of(&file));
-    let not_after = to_the_second(not_after);
+    let (role, not_after) = (role.organisation(), to_the_second(not_after));
     say(format_args!(
         "{certificate}: a certificate with role {role}, valid until {not_after}\n{key}: its key"
     ));

@@ -147,12 +147,19 @@ fn a_wrong_file_is_refused_with_place_cause_and_remedy() {
             "currant = \"a\"\n".to_owned(),
             ":1:1: unknown field `currant`, expected `current` or `contexts`; `weft context --help`",
         ),
-        (format!("{good}adress = \"x\"\n"), ":3:1: unknown field `adress`, expected `address`"),
+        (
+            format!("{good}adress = \"x\"\n"),
+            ":3:1: unknown field `adress`, expected one of `address`, `certificate`, `key`, `authorities`",
+        ),
+        (
+            format!("{good}key = \"a.key\"\n"),
+            ":2:11: `certificate`, `key` and `authorities` belong together; name all three",
+        ),
         ("[contexts.prod]\n".to_owned(), ":1:1: missing field `address`"),
         ("current = \n".to_owned(), ":1:11: "),
         (
             "[contexts.prod]\naddress = \"unix:weft.sock\"\n".to_owned(),
-            ":2:11: \"unix:weft.sock\" is not the address of a controller; use ADDRESS:PORT",
+            ":2:11: \"unix:weft.sock\" is not the address of a controller; use unix:/PATH, https://HOST:PORT, or ADDRESS:PORT",
         ),
         (
             format!("current = \"prd\"\n{good}"),
