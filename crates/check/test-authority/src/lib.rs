@@ -43,6 +43,12 @@ impl<'a> Leaf<'a> {
     }
 }
 
+impl Default for Authority {
+    fn default() -> Self {
+        Authority::new()
+    }
+}
+
 impl Authority {
     /// A new one, which has revoked nothing.
     pub fn new() -> Self {

@@ -122,7 +122,8 @@ mod tests {
             described.file.iter().flat_map(|file| file.service.iter().map(|s| (file.package(), s))).collect();
         let [(package, service)] = &services[..] else { panic!("{} services", services.len()) };
         assert_eq!(format!("{package}.{}", service.name()), SERVICE);
-        let described: BTreeSet<&str> = service.method.iter().map(|method| method.name()).collect();
+        let described: BTreeSet<&str> =
+            service.method.iter().map(prost_types::MethodDescriptorProto::name).collect();
         assert_eq!(CALLS.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), described);
     }
 

@@ -1,5 +1,7 @@
 //! The API over TLS: who may do what, and certificates that change while it serves.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -125,14 +125,10 @@ pub(crate) fn choose(address: Option<&str>, context: Option<&str>) -> Result<Cho
         Some(name) => Some((name.clone(), file.target(name, by)?)),
         None => file.current()?,
     };
-    Ok(match found {
-        Some((name, Target { address, certificate })) => {
-            let certificate = certificate.map_or_else(certificate_of_environment, |files| Ok(Some(files)))?;
-            Choice { address, certificate, context: Some(name), by }
-        }
-        None => {
-            let address = Listen::default().to_string();
-            Choice { address, certificate: None, context: None, by: Chooser::Usual }
-        }
-    })
+    let Some((name, Target { address, certificate })) = found else {
+        let address = Listen::default().to_string();
+        return Ok(Choice { address, certificate: None, context: None, by: Chooser::Usual });
+    };
+    let certificate = certificate.map_or_else(certificate_of_environment, |files| Ok(Some(files)))?;
+    Ok(Choice { address, certificate, context: Some(name), by })
 }

@@ -1,4 +1,5 @@
 //! Handshakes with good and bad certificates, and files that change.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
