@@ -362,7 +362,11 @@ async fn settled(controller: &Controller, socket: &str) -> Quiet {
     };
     let (mut objects, mut flows) = (BTreeMap::new(), BTreeMap::new());
     for kind in ["transport_node", "switch", "switch_port", "router_port", "acl"] {
-        objects.insert(kind.to_owned(), client.get_with_states(kind, None).await.unwrap());
+        let mut seen = client.get_with_states(kind, None).await.unwrap();
+        for (_, state) in &mut seen {
+            state.columns = without_strays(&state.columns);
+        }
+        objects.insert(kind.to_owned(), seen);
     }
     for switch in &status.switches {
         let wanted = client.flows(&switch.node).await.unwrap();
@@ -372,6 +376,31 @@ async fn settled(controller: &Controller, socket: &str) -> Quiet {
     }
     let switches = status.switches.into_iter().map(|switch| (switch.node, switch.sync_flow_mods)).collect();
     Quiet { objects, problems: status.problems, switches, flows }
+}
+
+/// The state of an object without the interfaces that may be meant for it: they are as old as the last news of their hosts, and objects that
+/// come and go since then do not change them.
+fn without_strays(columns: &str) -> String {
+    const END: &str = ", which no object has";
+    let mut parts = columns.split("; ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(END).filter(|(stray, _)| stray.contains(" has one with `")) {
+            Some((_, rest)) => text.push_str(rest),
+            None => {
+                text.push_str("; ");
+                text.push_str(part);
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn what_may_be_meant_is_left_out_of_comparisons() {
+    let state = r#"{"unattached":"it has none; hv0 has one with `p1`, which no object has; hv1 has one with `p2`, which no object has","up":false}"#;
+    assert_eq!(without_strays(state), r#"{"unattached":"it has none","up":false}"#);
+    assert_eq!(without_strays(r#"{"why":["a; b"]}"#), r#"{"why":["a; b"]}"#);
 }
 
 /// A controller that is killed with the test. Its log is a pipe, which is not always read.
