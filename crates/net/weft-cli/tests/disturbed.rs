@@ -385,12 +385,11 @@ fn without_strays(columns: &str) -> String {
     let mut parts = columns.split("; ");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        match part.split_once(END).filter(|(stray, _)| stray.contains(" has one with `")) {
-            Some((_, rest)) => text.push_str(rest),
-            None => {
-                text.push_str("; ");
-                text.push_str(part);
-            }
+        if let Some((_, rest)) = part.split_once(END).filter(|(stray, _)| stray.contains(" has one with `")) {
+            text.push_str(rest);
+        } else {
+            text.push_str("; ");
+            text.push_str(part);
         }
     }
     text
