@@ -235,6 +235,21 @@ async fn connections_of_the_revoked_end_and_others_go_on() {
     secure.stop().await;
 }
 
+/// It has the same name, and another authority has signed it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_does_not_believe_a_controller_of_another_authority() {
+    let folder = tempfile::tempdir().unwrap();
+    let secure = Secure::start(folder.path()).await;
+    let elsewhere = Authority::new();
+    let error = secure.connect(&elsewhere.credentials(&Leaf::new("alice"))).await.unwrap_err().to_string();
+    assert!(error.contains("invalid peer certificate"), "{error}");
+    assert!(
+        error.contains("the authorities in WEFT_AUTHORITIES, or in the context, must have signed"),
+        "{error}"
+    );
+    secure.stop().await;
+}
+
 #[tokio::test]
 async fn without_a_certificate_an_address_with_https_says_what_to_set() {
     let error = Client::connect("https://localhost:1").await.unwrap_err().to_string();

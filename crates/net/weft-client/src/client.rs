@@ -420,12 +420,14 @@ impl Client {
 
 /// The error of a controller that does not answer. One that refuses a certificate of TLS 1.3 ends the connection without a word.
 fn unreachable(endpoint: &str, why: String) -> ClientError {
-    let refused = if endpoint.starts_with(secure::SCHEME) {
-        "; if it has refused the certificate, its log says why"
-    } else {
+    let hint = if !endpoint.starts_with(secure::SCHEME) {
         ""
+    } else if why.contains("invalid peer certificate") {
+        "; the authorities in WEFT_AUTHORITIES, or in the context, must have signed its certificate for this name or address"
+    } else {
+        "; if it has refused the certificate, its log says why"
     };
-    ClientError::Unreachable { endpoint: endpoint.to_owned(), why: why + refused }
+    ClientError::Unreachable { endpoint: endpoint.to_owned(), why: why + hint }
 }
 
 /// What an address means to tonic.
