@@ -37,7 +37,7 @@ pub struct Leaf<'a> {
 }
 
 impl<'a> Leaf<'a> {
-    /// One with this name, for long.
+    /// A certificate with this name and no role, valid until 2100.
     pub fn new(name: &'a str) -> Self {
         Leaf { name, role: None, host: None, serial: 1, until: 2100 }
     }
@@ -69,7 +69,7 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// Revokes these serial numbers, and no others. Each list has a greater number than the one before.
+    /// Publishes a revocation list with exactly these serial numbers. `number` must be greater than that of the list before.
     pub fn revoke(&self, serials: &[u64], number: u64) {
         let revoked = serials.iter().map(|serial| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),

@@ -3,9 +3,9 @@
 use axum::body::Body;
 use mutual_tls::{Identity, Role};
 use tonic::Status;
-use tonic::codegen::http::{Method, Request, Response, header};
+use tonic::codegen::http::{Method, Request, Response};
 
-use crate::problem::problem_of;
+use crate::problem::{failed, is_grpc};
 
 /// What a call does, as far as roles tell it apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +49,8 @@ const ABOUT: [&str; 3] = [
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 ];
-/// Questions whose parameters are in the bodies of `POST`.
-const QUESTIONS: [&str; 3] = ["/v1/trace", "/v1/explain", "/v1/why-not"];
+/// The paths of `POST` that only read: their parameters are in the body. A test compares them with the paths of HTTP.
+pub(crate) const QUESTIONS: [&str; 3] = ["/v1/trace", "/v1/explain", "/v1/why-not"];
 
 /// On whose behalf a connection calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) enum Access {
 /// What a request does. What is unknown may change something.
 fn verb<B>(request: &Request<B>) -> Verb {
     let path = request.uri().path();
-    if is_grpc(request) {
+    if is_grpc(request.headers()) {
         let (service, call) =
             path.strip_prefix('/').and_then(|path| path.split_once('/')).unwrap_or_default();
         let found = CALLS.iter().find(|(name, _)| service == SERVICE && *name == call);
@@ -76,11 +76,6 @@ fn verb<B>(request: &Request<B>) -> Verb {
         Method::POST if QUESTIONS.contains(&path) => Verb::Read,
         _ => Verb::Change,
     }
-}
-
-fn is_grpc<B>(request: &Request<B>) -> bool {
-    let content = request.headers().get(header::CONTENT_TYPE);
-    content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc"))
 }
 
 impl Access {
@@ -102,7 +97,7 @@ impl Access {
     /// The answer to a request that the caller may not make, in the protocol of the request.
     pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
         let status = Status::permission_denied(self.refusal(verb(request))?);
-        Some(if is_grpc(request) { status.into_http() } else { problem_of(&status) })
+        Some(failed(status, is_grpc(request.headers())))
     }
 }
 
@@ -111,6 +106,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use prost_types::FileDescriptorSet;
+    use tonic::codegen::http::header;
     use weft_client::DESCRIPTORS;
 
     use super::*;

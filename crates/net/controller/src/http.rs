@@ -30,7 +30,7 @@ use weft_client::pb::controller_server::ControllerServer;
 use weft_client::{DESCRIPTORS, MESSAGE_BYTES_MAX};
 
 use crate::api::Api;
-use crate::problem::{Problem, not_found};
+use crate::problem::{Problem, is_grpc, not_found};
 
 mod answer;
 mod objects;
@@ -108,8 +108,7 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
 
 /// What has no path, in the protocol of the request.
 async fn fallback(request: Request) -> Response {
-    let content = request.headers().get(header::CONTENT_TYPE);
-    if content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc")) {
+    if is_grpc(request.headers()) {
         return Status::unimplemented("there is no such call").into_http::<Body>();
     }
     not_found(format!("there is no {}; /v1/openapi.json describes what there is", request.uri().path()))

@@ -1,7 +1,7 @@
 //! Refusals and failures as problem details (RFC 9457).
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nlog_data::quotation::{cut, shown};
 use serde_json::{Map, Value as Json, json};
@@ -327,9 +327,15 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The answer to a request that failed before it reached a path.
-pub(crate) fn problem_of(status: &Status) -> Response {
-    Problem::from(status.clone()).into_response()
+/// The answer to a request that failed before it reached a path, in its protocol.
+pub(crate) fn failed(status: Status, is_grpc: bool) -> Response {
+    if is_grpc { status.into_http() } else { Problem::from(status).into_response() }
+}
+
+/// Whether a request with these headers speaks gRPC.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let content = headers.get(header::CONTENT_TYPE);
+    content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc"))
 }
 
 pub(crate) fn not_found(detail: impl Into<String>) -> Problem {

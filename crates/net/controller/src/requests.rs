@@ -24,7 +24,7 @@ use weft_client::MESSAGE_BYTES_MAX;
 use crate::answers::Answer;
 use crate::listener::{Caller, Client};
 
-use crate::problem::problem_of;
+use crate::problem::{failed, is_grpc};
 
 mod elements;
 
@@ -136,8 +136,7 @@ where
             let whole = tokio::time::timeout(ARRIVAL_MAX, budget.collect(body, client, form)).await;
             let Whole { pieces, held } = match whole.unwrap_or_else(|_| Err(too_slow(ARRIVAL_MAX))) {
                 Ok(whole) => whole,
-                Err(status) if form.is_grpc => return Ok(status.into_http()),
-                Err(status) => return Ok(problem_of(&status)),
+                Err(status) => return Ok(failed(status, form.is_grpc)),
             };
             let _working = caller.as_ref().map(|caller| caller.account.work());
             let bytes: usize = pieces.iter().map(Bytes::len).sum();
@@ -169,8 +168,7 @@ struct Form {
 
 impl Form {
     fn of(head: &http::request::Parts) -> Self {
-        let (path, content) = (head.uri.path(), head.headers.get(http::header::CONTENT_TYPE));
-        let is_grpc = content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc"));
+        let (path, is_grpc) = (head.uri.path(), is_grpc(&head.headers));
         let largest = match path {
             HTTP_APPLY => MESSAGE_BYTES_MAX,
             path if path.ends_with("/Apply") => MESSAGE_BYTES_MAX,

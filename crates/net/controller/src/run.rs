@@ -40,7 +40,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 2).max(2));
     let memory = (config.switch_memory.get() as usize) << 20;
     let credentials = config.certificates().map(Credentials::load).transpose()?;
-    let sockets = credentials.clone().into_iter().fold(Sockets::default(), Sockets::with_credentials);
+    let sockets = Sockets::default().with_credentials(credentials.clone());
     let peers = Peers::start(Arc::new(sockets), threads, memory, before_sleep)
         .map_err(|error| DaemonError::Thread(format!("cannot start the threads of switches: {error}")))?;
     let parts = Parts {

@@ -39,11 +39,11 @@ const ON_HOST: &str = "/etc/openvswitch";
         weft pki node hv1 --address 192.0.2.11       of a host; prints the commands to run there\n  \
         weft pki client alice --role operator        of a person or a program\n  \
         weft pki list                                who has which, until when\n\n\
-        There are two CAs, because a switch takes orders from everybody whom its CA has signed: that in\n\
-        pki/controllers signs controllers, that in pki/members signs hosts, people and programs. Each has\n\
-        ca.pem, ca.key, revoked.pem (the certificates that are no longer to be trusted) and issued.txt; of\n\
-        each name NAME.pem (its certificate, then the CA's) and NAME.key. Who has a ca.key can act as\n\
-        everybody whom it signs: keep it where no network reaches.\n\n\
+        There are two CAs. A switch obeys everybody who has a certificate from the CA that it trusts, so\n\
+        pki/controllers signs controllers alone, and pki/members signs hosts, people and programs.\n\
+        Each folder contains ca.pem, ca.key, revoked.pem (the revocation list), issued.txt, and for each\n\
+        name NAME.pem (its certificate, then the CA's) and NAME.key. Whoever has a ca.key can pose as\n\
+        everybody whom that CA signs: keep it off the network.\n\n\
         The organisation (O) in a certificate is its role: weft:controller, weft:node, weft:viewer or\n\
         weft:operator. Its common name (CN) is the name.")]
 pub(crate) struct PkiCommand {

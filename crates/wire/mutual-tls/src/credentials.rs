@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -67,7 +67,7 @@ pub enum CredentialsError {
     },
 }
 
-/// An identity, and whom it trusts. The files can change at any time.
+/// A certificate with its key, and the authorities that are trusted. The files can change at any time.
 #[derive(Debug)]
 pub struct Credentials {
     files: Files,
@@ -176,13 +176,14 @@ impl Loaded {
     /// For a connection to a switch, which must have this name.
     pub(crate) fn to_switch(&self, name: &str) -> Result<Arc<ClientConfig>, rustls::Error> {
         let verifier = ByName { inner: self.servers.clone(), name: name.to_owned() };
-        self.client(|builder| builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
+        let config =
+            self.client(|builder| builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))?;
+        Ok(Arc::new(config))
     }
 
     /// For a connection to a controller, whose certificate must have the name or the address that is dialled.
     pub(crate) fn to_controller(&self) -> Result<Arc<ClientConfig>, rustls::Error> {
-        let mut config =
-            Arc::unwrap_or_clone(self.client(|builder| builder.with_webpki_verifier(self.servers.clone()))?);
+        let mut config = self.client(|builder| builder.with_webpki_verifier(self.servers.clone()))?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Arc::new(config))
     }
@@ -192,12 +193,12 @@ impl Loaded {
         verified: impl FnOnce(
             rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>,
         ) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>,
-    ) -> Result<Arc<ClientConfig>, rustls::Error> {
+    ) -> Result<ClientConfig, rustls::Error> {
         let builder = ClientConfig::builder_with_provider(self.provider.clone());
         let builder = verified(builder.with_safe_default_protocol_versions()?);
         let mut config = builder.with_client_auth_cert(self.chain.clone(), self.key.clone_key())?;
         config.resumption = rustls::client::Resumption::disabled();
-        Ok(Arc::new(config))
+        Ok(config)
     }
 
     /// Whether a client's certificate is still good.
@@ -223,18 +224,19 @@ fn stamps(files: &Files) -> Vec<Option<Stamp>> {
     [certificate, key, authorities].into_iter().chain(revoked).map(stamp).collect()
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
-    let text = read(path)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+/// All of a kind in a file, at least one.
+fn all<T: PemObject>(path: &Path, kind: &str) -> Result<Vec<T>, CredentialsError> {
+    let found: Result<Vec<T>, _> = T::pem_slice_iter(&read(path)?).collect();
     let found = found.map_err(|error| unusable(path, error))?;
-    if found.is_empty() { Err(unusable(path, "it has no certificate in PEM")) } else { Ok(found) }
+    if found.is_empty() { Err(unusable(path, format!("it has no {kind} in PEM"))) } else { Ok(found) }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
+    all(path, "certificate")
 }
 
 fn lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CredentialsError> {
-    let text = read(path)?;
-    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
-    let found = found.map_err(|error| unusable(path, error))?;
-    if found.is_empty() { Err(unusable(path, "it has no revocation list in PEM")) } else { Ok(found) }
+    all(path, "revocation list")
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, CredentialsError> {

@@ -46,10 +46,10 @@ impl Sockets {
         Sockets { resolver, credentials: None }
     }
 
-    /// The same, with a certificate for `ssl:` endpoints.
+    /// The same, with this certificate for `ssl:` endpoints, if there is one.
     #[must_use]
-    pub fn with_credentials(self, credentials: Arc<Credentials>) -> Self {
-        Sockets { credentials: Some(credentials), ..self }
+    pub fn with_credentials(self, credentials: Option<Arc<Credentials>>) -> Self {
+        Sockets { credentials, ..self }
     }
 
     async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {

@@ -121,4 +121,10 @@ mod tests {
             &(&names(&QUESTIONS) | &names(&PAST)) | &(&names(&[DECLARED, SNAPSHOT]) | &names(&RULES));
         assert_eq!(&at_top | &others, AT_TOP.into());
     }
+
+    #[test]
+    fn whoever_may_read_may_ask_every_question() {
+        let paths = QUESTIONS.map(|question| format!("/v1/{}", question.name));
+        assert_eq!(paths, crate::access::QUESTIONS);
+    }
 }

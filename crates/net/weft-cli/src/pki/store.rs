@@ -148,7 +148,7 @@ impl Store {
                 different.push(address);
             }
         }
-        let (pair, not_after) = self.sign(&name, role, &different, days)?;
+        let (pair, Entry { not_after, .. }) = self.sign(&name, role, &different, days)?;
         let [certificate, key] = files(&name);
         // The key first: whoever looks for a certificate finds its key too.
         self.folder.create(&key, &pair.key, SECRET)?;
@@ -173,11 +173,10 @@ impl Store {
                  then the name can be issued again"
             )));
         }
-        let (pair, not_after) = self.sign(name, role, &present.addresses, days)?;
+        let (pair, entry) = self.sign(name, role, &present.addresses, days)?;
         self.folder.replace(&key, &pair.key, SECRET)?;
         self.folder.replace(&certificate, &pair.certificates, PUBLIC)?;
-        let serial = Certificate::read(&pair.certificates).map_err(Failure::Outside)?.serial;
-        Ok((Entry { serial, name: name.clone(), role, not_after }, present.not_after))
+        Ok((entry, present.not_after))
     }
 
     /// Revokes all certificates of a name that are still valid, and puts its files aside. Returns their number.
@@ -214,13 +213,14 @@ impl Store {
         role: Role,
         addresses: &[Address],
         days: u32,
-    ) -> Result<(Pair, SystemTime), Failure> {
+    ) -> Result<(Pair, Entry), Failure> {
         let pair = self.authority.issue(name, role, addresses, days, self.now).map_err(Failure::Outside)?;
         let Certificate { serial, not_after, .. } =
             Certificate::read(&pair.certificates).map_err(Failure::Outside)?;
-        self.issued.0.push(Entry { serial, name: name.clone(), role, not_after });
+        let entry = Entry { serial, name: name.clone(), role, not_after };
+        self.issued.0.push(entry.clone());
         self.folder.replace(ISSUED, &self.issued.to_string(), PUBLIC)?;
-        Ok((pair, not_after))
+        Ok((pair, entry))
     }
 
     /// The certificate in the file of a name, if there is one.
