@@ -5,7 +5,7 @@
 //!
 //! In reading order: [`measure`], [`meter`], [`process`], [`report`] (the table), [`engine`], [`inside`] (the engine inside timely), then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
-//! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`api`] (its answers by HTTP), [`push`], [`hostile`] (a
+//! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`api`] (its answers by HTTP), [`store`] (its journal), [`push`], [`hostile`] (a
 //! controller under attack), [`waits`] (how long others wait), [`texts`], [`program`] and its generator [`nvp`].
 
 mod api;
@@ -27,6 +27,7 @@ mod program;
 mod push;
 mod recorded;
 mod report;
+mod store;
 mod texts;
 mod waits;
 
@@ -130,17 +131,23 @@ enum Bench {
         #[arg(long)]
         reach: Option<network::Reach>,
     },
-    /// A whole controller on nvp-eval: its start from saved rows, against one that derives them; with --reach, with routers
+    /// A whole controller on nvp-eval: its start from saved rows, against one that derives them; a snapshot, other rules
     Start {
+        /// Routers, and how they reach hosts
         #[arg(long)]
         reach: Option<network::Reach>,
+        /// ACLs, and what they do with packets that they let pass
+        #[arg(long)]
+        acls: Option<network::Acls>,
     },
     /// `weft trace` on a saved state of nvp-eval with routers and ACLs
     Trace,
     /// `weft trace` and `weft explain` on a running controller with the same network. It takes some 10 GiB
     Questions,
-    /// `weft trace` as of the middle of a journal of 100,000 transactions, with the same network
+    /// A journal of 100,000 transactions, with the same network: `weft trace` as of its middle, replays and bisects of all
     Journal,
+    /// The journal alone: a record against a plain write and sync, transactions a sync with 100 writers, bytes for a changed port
+    Store,
     /// What the first packet of a connection costs a real ovs-vswitchd; with ACLs against without
     FirstPacket,
     /// How many flows a host has: with more hosts, larger switches, more VMs
@@ -322,6 +329,7 @@ fn main() -> Result<()> {
             print_lines(&arguments, &Bench::Trace)?;
             print_lines(&arguments, &Bench::Questions)?;
             print_lines(&arguments, &Bench::Journal)?;
+            print_lines(&arguments, &Bench::Store)?;
             network::growth::print()?;
             first_packet::print(arguments.runs)?;
             daemon::print(300)?;
@@ -361,8 +369,9 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Restart { reach } => {
             network::restart::lines(runs, network::Run { reach: *reach, ..arguments.network() })
         }
-        Bench::Start { reach } => {
-            network::started::lines(runs, network::Run { reach: *reach, ..arguments.network() })
+        Bench::Start { reach, acls } => {
+            let (reach, acls) = (*reach, *acls);
+            network::started::lines(runs, network::Run { reach, acls, ..arguments.network() })
         }
         Bench::Acls { acls, reach, invariants } => {
             let (reach, acls, invariants) = (*reach, Some(*acls), *invariants);
@@ -371,6 +380,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Trace => network::traced::lines(runs, arguments.traced()),
         Bench::Questions => network::traced::lines_of_running(arguments.traced()),
         Bench::Journal => network::traced::lines_of_journal(runs, arguments.traced()),
+        Bench::Store => store::lines(runs),
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Arrival => joins::lines_of_arrival(arguments.seed),

@@ -52,6 +52,11 @@ impl Recorded {
         self.records.len()
     }
 
+    /// The records.
+    pub(crate) fn records(&self) -> &[NewRecord] {
+        &self.records
+    }
+
     /// Repeats the last `of` records, which lead back to where they began, until there are so many in all. Two numbers grow meanwhile: that of
     /// the transaction since which an interface is there, and that of a zone, of which a host gives one in each round.
     pub(crate) fn repeat(&mut self, of: usize, until: usize) {

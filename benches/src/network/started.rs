@@ -47,6 +47,7 @@ struct Beside {
 struct Aside {
     snapshot: Beside,
     snapshot_mib: f64,
+    diff: Beside,
     edit: Beside,
     replace: Beside,
 }
@@ -98,6 +99,13 @@ fn rules(edit: impl Fn(String) -> String) -> Result<Changes> {
     Ok(Changes::LoadRules(LoadRulesRequest { files, packages, by, terms: None }))
 }
 
+/// The question of `weft rules diff`: the same, tried out and undone.
+fn diff(edit: impl Fn(String) -> String) -> Result<Changes> {
+    let mut changes = rules(edit)?;
+    changes.terms().dry_run = true;
+    Ok(changes)
+}
+
 /// One rule is another one: a flow of each host gets another priority.
 fn one_changed(text: String) -> String {
     text.replace("NEVER_FORWARDED of PORT_SECURITY = 200;", "NEVER_FORWARDED of PORT_SECURITY = 201;")
@@ -128,12 +136,13 @@ fn asides(folder: &Path) -> Result<Aside> {
     let endpoint = format!("unix:{}", folder.join("weft.sock").display());
     let (snapshot, file) =
         daemon.ask(async |client| beside(&endpoint, async { Ok(client.snapshot().await?) }).await)?;
+    let diff = load(&mut daemon, &endpoint, diff(one_changed)?)?;
     let edit = load(&mut daemon, &endpoint, rules(one_changed)?)?;
     let replace = load(&mut daemon, &endpoint, rules(one_declared)?)?;
     // The next run begins with these.
     daemon.ask(async |client| Ok(client.change(rules(|text| text)?).await?))?;
     daemon.stop()?;
-    Ok(Aside { snapshot, snapshot_mib: file.len() as f64 / f64::from(1 << 20), edit, replace })
+    Ok(Aside { snapshot, snapshot_mib: file.len() as f64 / f64::from(1 << 20), diff, edit, replace })
 }
 
 /// Starts a controller in a folder, applies a switch of this name, and stops it.
@@ -202,6 +211,18 @@ pub(crate) fn lines(runs: usize, settings: Run) -> Result<Vec<Line>> {
             "… the longest transaction meanwhile, ms",
             1,
             of_asides(|aside| aside.snapshot.transaction_ms),
+            Aim::None,
+        ),
+        Line::alone(
+            "the diff of one changed rule, s",
+            2,
+            of_asides(|aside| aside.diff.took_s),
+            Aim::AtMost(0.3),
+        ),
+        Line::alone(
+            "… the longest transaction meanwhile, ms",
+            0,
+            of_asides(|aside| aside.diff.transaction_ms),
             Aim::None,
         ),
         Line::alone(

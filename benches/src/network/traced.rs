@@ -164,6 +164,9 @@ pub(crate) fn lines_of_journal(runs: usize, settings: Run) -> Result<Vec<Line>> 
         lines.push(line(&all, &what, 2, Aim::AtMost(10.0), |run| run.time_s));
         lines.push(line(&all, "… peak memory, MiB", 0, Aim::None, |run| run.peak_mib));
     }
+    let times = (0..runs).map(|_| deltas(&journal)).collect::<Result<Vec<f64>>>()?;
+    let what = format!("weft replay --from {middle}: a transaction's changes of rows, ms");
+    lines.push(Line::alone(what, 3, times, Aim::AtMost(1.0)));
     let [row, packet] =
         [r#"switch(id: "planted", ..)"#.to_owned(), format!("packet {FROM} --to {TO} --udp {PLANTED}")];
     for (what, asked, answer) in [
@@ -188,6 +191,24 @@ fn planted_objects() -> [Json; 2] {
         json!({"kind": "acl", "id": "planted", "port": TO, "direction": "to_port", "priority": 10000,
             "match": {"ip_proto": "udp", "tp_dst": PLANTED}, "action": "allow"}),
     ]
+}
+
+/// Replays the changes of the transactions after the middle of a journal. Returns the milliseconds for each, without those until the first.
+fn deltas(journal: &str) -> Result<f64> {
+    const ALL: u64 = 10_000;
+    let replay = |count: u64| -> Result<f64> {
+        let [from, to] = [LONG / 2, LONG / 2 + count].map(|txn| txn.to_string());
+        let begun = Instant::now();
+        let output = Command::new(measure::weft()?)
+            .args(["replay", journal, "--from", &from, "--at", &to])
+            .stderr(Stdio::inherit())
+            .output()?;
+        ensure!(output.status.success(), "the journal is not replayed ({})", output.status);
+        let last = format!("transaction {to}");
+        ensure!(String::from_utf8_lossy(&output.stdout).contains(&last), "the replay does not reach {last}");
+        Ok(begun.elapsed().as_secs_f64())
+    };
+    Ok((replay(ALL)? - replay(1)?) * 1e3 / (ALL - 1) as f64)
 }
 
 /// Bisects a journal. Returns the seconds that it takes.

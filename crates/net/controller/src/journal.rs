@@ -23,6 +23,7 @@ mod put_aside;
 mod replay;
 mod saved_rows;
 mod seal;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -42,14 +43,17 @@ pub use self::compressed::open;
 pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
 pub(crate) use self::files::{MODE as FILE_MODE, folder_of, make_folder};
-pub use self::fold::{FoldError, Keep, Segment, segments};
-pub(crate) use self::fold::{Folded, base, fold, line, trim};
+pub use self::fold::{FoldError, Folded, Keep, Segment, segments};
+pub(crate) use self::fold::{base, line};
 pub use self::origins::add_calls;
 pub(crate) use self::origins::{add_origins, number};
 pub(crate) use self::put_aside::PutAside;
 pub use self::replay::{Records, Replay};
 pub(crate) use self::saved_rows::Saved;
 pub(crate) use self::seal::{Chain, seal};
+#[cfg(test)]
+pub(crate) use self::store::memory::Memory;
+pub use self::store::Store;
 
 /// The name of the journal in the state folder.
 pub(crate) const FILE: &str = "journal.jsonl";

@@ -59,7 +59,7 @@ pub(crate) struct Worker {
     watchers: Watchers,
     /// What keeps receipts for after a restart; `None` if the folder cannot be written.
     receipt_log: Option<ReceiptLog>,
-    folding: Folding,
+    folding: Folding<Journal>,
     saving: Saving,
     /// The time to compare the running state with its inputs.
     scrub_at: Instant,

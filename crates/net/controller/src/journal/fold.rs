@@ -69,7 +69,7 @@ pub enum FoldError {
 
 /// A file that can take the journal's place.
 #[derive(Debug)]
-pub(crate) struct Folded {
+pub struct Folded {
     path: PathBuf,
     file: File,
     begin: Begin,
@@ -166,16 +166,6 @@ impl Journal {
     /// The folder.
     pub(crate) fn folder(&self) -> &Path {
         files::folder_of(&self.path)
-    }
-
-    /// The last record.
-    pub(crate) fn last_txn(&self) -> u64 {
-        self.end.txn
-    }
-
-    /// Whether it is time to fold.
-    pub(crate) fn is_long(&self, keep: &Keep) -> bool {
-        self.end.bytes - self.begin.bytes > keep.segment.max(self.begin.bytes)
     }
 
     /// Goes on in a file that stands for the first part of this one, which stays as a segment. Returns whether it does.

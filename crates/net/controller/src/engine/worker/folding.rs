@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use nlog_data::Cancel;
 use tokio::sync::Notify;
@@ -11,35 +11,35 @@ use weft_core::rules::Rules;
 
 use super::Worker;
 use crate::engine::EngineError;
-use crate::journal::{FoldError, Folded, Journal, Keep, fold, trim};
+use crate::journal::{FoldError, Keep, Store};
 
 /// How long a journal that could not be folded is left alone.
 const REST: Duration = Duration::from_mins(10);
 
 /// Folds the journal when it is long.
-pub(crate) struct Folding {
+pub(crate) struct Folding<S: Store> {
     keep: Keep,
     /// The fold that is being written.
-    thread: Option<Thread>,
+    thread: Option<Thread<S::Snapshot>>,
     /// Before that, no fold begins.
     not_before: Instant,
     /// A fold is there.
     ready: Arc<Notify>,
 }
 
-struct Thread {
-    folded: mpsc::Receiver<Result<Folded, FoldError>>,
+struct Thread<T> {
+    folded: mpsc::Receiver<Result<T, FoldError>>,
     cancel: Cancel,
 }
 
 /// A fold ends with the worker.
-impl Drop for Thread {
+impl<T> Drop for Thread<T> {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
-impl Folding {
+impl<S: Store> Folding<S> {
     pub(crate) fn new(keep: Keep) -> Self {
         Folding { keep, thread: None, not_before: Instant::now(), ready: Arc::default() }
     }
@@ -50,7 +50,7 @@ impl Folding {
     }
 
     /// Begins a fold if it is time, or goes on in one that is there. Returns whether the journal has another beginning now.
-    fn advance(&mut self, journal: &mut Journal, rules: &Arc<Rules>) -> Result<bool, EngineError> {
+    fn advance(&mut self, journal: &mut S, rules: &Arc<Rules>) -> Result<bool, EngineError> {
         let Some(thread) = &self.thread else {
             if journal.is_long(&self.keep) && Instant::now() >= self.not_before {
                 self.begin(journal, rules);
@@ -66,16 +66,13 @@ impl Folding {
         match folded {
             Some(Ok(folded)) => {
                 let begun = Instant::now();
-                if !journal.follow(folded)? {
+                if !journal.begin_with(folded)? {
                     self.not_before = Instant::now() + REST;
                     return Ok(false);
                 }
                 info!(paused = ?begun.elapsed(), "transactions go on");
-                let _ = self.in_thread(journal, |folder, keep| {
-                    if let Err(error) = trim(&folder, &keep, SystemTime::now()) {
-                        warn!(folder = %folder.display(), %error, "old records of the journal cannot be removed");
-                    }
-                });
+                // The next fold trims it too.
+                let _ = in_thread(journal.trim(self.keep));
                 return Ok(true);
             }
             Some(Err(error)) => {
@@ -87,13 +84,13 @@ impl Folding {
         Ok(false)
     }
 
-    fn begin(&mut self, journal: &Journal, rules: &Arc<Rules>) {
+    fn begin(&mut self, journal: &S, rules: &Arc<Rules>) {
         let (sender, folded) = mpsc::channel();
-        let (cancel, ready, until) = (Cancel::default(), self.ready.clone(), journal.last_txn());
-        let (cancelled, rules) = (cancel.clone(), rules.clone());
-        let spawned = self.in_thread(journal, move |folder, _| {
+        let (cancel, ready) = (Cancel::default(), self.ready.clone());
+        let snapshot = journal.snapshot(rules.clone(), cancel.clone());
+        let spawned = in_thread(move || {
             // The worker may have ended.
-            let _ = sender.send(fold(&folder, until, &rules, &cancelled));
+            let _ = sender.send(snapshot());
             ready.notify_one();
         });
         match spawned {
@@ -104,15 +101,10 @@ impl Folding {
             }
         }
     }
+}
 
-    fn in_thread(
-        &self,
-        journal: &Journal,
-        work: impl FnOnce(std::path::PathBuf, Keep) + Send + 'static,
-    ) -> std::io::Result<thread::JoinHandle<()>> {
-        let (folder, keep) = (journal.folder().to_owned(), self.keep);
-        thread::Builder::new().name("fold".to_owned()).spawn(move || work(folder, keep))
-    }
+fn in_thread(work: impl FnOnce() + Send + 'static) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name("fold".to_owned()).spawn(work)
 }
 
 impl Worker {
@@ -124,3 +116,6 @@ impl Worker {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

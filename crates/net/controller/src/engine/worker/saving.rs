@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 use weft_core::machine::Machine;
 
 use super::{Input, Worker};
-use crate::journal::Journal;
+use crate::journal::{Journal, Store};
 
 /// The most time from a start that derived its rows, or a fold of the journal, to the first attempt.
 const SOON: Duration = Duration::from_mins(1);

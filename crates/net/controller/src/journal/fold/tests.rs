@@ -5,7 +5,7 @@ use std::sync::Arc;
 use test_random::Random;
 use weft_core::record::Base;
 
-use super::super::{Position, Replay};
+use super::super::{Position, Replay, Store};
 use super::*;
 use crate::random_networks::records_of;
 

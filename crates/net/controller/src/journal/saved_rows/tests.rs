@@ -14,7 +14,8 @@ use weft_core::machine::Machine;
 use weft_core::record::Record;
 use weft_core::status::Published;
 
-use super::super::{Replay, fold};
+use super::super::fold::fold;
+use super::super::{Replay, Store};
 use super::*;
 use crate::daemon::restore;
 use crate::engine::Saving;
