@@ -133,6 +133,8 @@ fn asides(folder: &Path) -> Result<Aside> {
     daemon.ask(async |client| {
         Ok(client.apply([("net.yaml".to_owned(), "{kind: switch, id: beside}".to_owned())], "bench").await?)
     })?;
+    // What a start leaves for later is no part of these figures.
+    daemon.at_rest()?;
     let endpoint = format!("unix:{}", folder.join("weft.sock").display());
     let (snapshot, file) =
         daemon.ask(async |client| beside(&endpoint, async { Ok(client.snapshot().await?) }).await)?;

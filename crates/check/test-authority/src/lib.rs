@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mutual_tls::{Credentials, Files};
+use mutual_tls::{Credentials, Files, Pair};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose,
     IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
@@ -107,16 +107,17 @@ impl Authority {
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let files = Files {
-            certificate: self.path(&format!("{}.pem", leaf.name)),
-            key: self.path(&format!("{}.key", leaf.name)),
-            authorities: self.path("ca.pem"),
-            revoked: Some(self.path("revoked.pem")),
-        };
-        fs::write(&files.certificate, certificate.pem()).unwrap();
-        fs::write(&files.key, key.serialize_pem()).unwrap();
-        fs::set_permissions(&files.key, fs::Permissions::from_mode(0o600)).unwrap();
-        files
+        let [pair_certificate, pair_key] =
+            ["pem", "key"].map(|end| self.path(&format!("{}.{end}", leaf.name)));
+        fs::write(&pair_certificate, certificate.pem()).unwrap();
+        fs::write(&pair_key, key.serialize_pem()).unwrap();
+        fs::set_permissions(&pair_key, fs::Permissions::from_mode(0o600)).unwrap();
+        Files { own: Some(Pair { certificate: pair_certificate, key: pair_key }), ..self.trust() }
+    }
+
+    /// The files of somebody who has no certificate.
+    pub fn trust(&self) -> Files {
+        Files { own: None, authorities: self.path("ca.pem"), revoked: Some(self.path("revoked.pem")) }
     }
 
     /// The same, read.

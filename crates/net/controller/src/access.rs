@@ -1,11 +1,10 @@
 //! What a caller may do: the one place where roles are compared with calls, before a call is read.
 
-use axum::body::Body;
 use mutual_tls::{Identity, Role};
 use tonic::Status;
-use tonic::codegen::http::{Method, Request, Response};
+use tonic::codegen::http::{Method, Request};
 
-use crate::problem::{failed, is_grpc};
+use crate::problem::is_grpc;
 
 /// What a call does, as far as roles tell it apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +56,9 @@ pub(crate) const QUESTIONS: [&str; 3] = ["/v1/trace", "/v1/explain", "/v1/why-no
 pub(crate) enum Access {
     /// Whoever can connect may do everything: a unix socket, whose mode admits its users, or TCP on loopback.
     Open,
-    /// The subject of a certificate.
+    /// Nobody is known yet: over TLS, without a certificate. Each request needs a token.
+    Unknown,
+    /// The subject of a certificate, or the owner of a token.
     Of(Identity),
 }
 
@@ -79,25 +80,32 @@ fn verb<B>(request: &Request<B>) -> Verb {
 }
 
 impl Access {
-    /// Why a request with this verb is refused.
-    fn refusal(&self, verb: Verb) -> Option<String> {
-        let Access::Of(identity) = self else { return None };
-        match (&identity.role, verb) {
-            (Some(Role::Operator), _) | (Some(Role::Viewer), Verb::Read) => None,
-            (Some(Role::Viewer), Verb::Change) => Some(format!(
-                "{identity} may read and not change anything; changes need a certificate with the role operator"
-            )),
-            (Some(Role::Node | Role::Controller) | None, _) => Some(format!(
-                "the certificate of {identity} gives no access to the API; it needs the role operator or viewer, as `weft pki client \
-                 NAME --role ROLE` writes it"
-            )),
-        }
+    /// Why a request is refused.
+    pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<Status> {
+        self.refusal(verb(request))
     }
 
-    /// The answer to a request that the caller may not make, in the protocol of the request.
-    pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
-        let status = Status::permission_denied(self.refusal(verb(request))?);
-        Some(failed(status, is_grpc(request.headers())))
+    fn refusal(&self, verb: Verb) -> Option<Status> {
+        let identity = match self {
+            Access::Open => return None,
+            Access::Unknown => {
+                return Some(Status::unauthenticated(
+                    "nobody may ask without a certificate or a token; show a certificate, or send `authorization: Bearer TOKEN`",
+                ));
+            }
+            Access::Of(identity) => identity,
+        };
+        let why = match (&identity.role, verb) {
+            (Some(Role::Operator), _) | (Some(Role::Viewer), Verb::Read) => return None,
+            (Some(Role::Viewer), Verb::Change) => {
+                format!("{identity} may read and not change anything; changes need the role operator")
+            }
+            (Some(Role::Node | Role::Controller) | None, _) => format!(
+                "the certificate of {identity} gives no access to the API; it needs the role operator or viewer, as `weft pki client \
+                 NAME --role ROLE` writes it"
+            ),
+        };
+        Some(Status::permission_denied(why))
     }
 }
 
@@ -164,6 +172,6 @@ mod tests {
         for none in [Some(Role::Node), Some(Role::Controller), None] {
             assert_eq!(may(none), [false, false]);
         }
-        assert_eq!([Verb::Read, Verb::Change].map(|verb| Access::Open.refusal(verb)), [None, None]);
+        assert_eq!([Verb::Read, Verb::Change].map(|verb| Access::Open.refusal(verb).is_none()), [true; 2]);
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use mutual_tls::Files;
+use mutual_tls::{Files, Pair};
 use serde::{Deserialize, Deserializer, de};
 use weft_core::builtin;
 use weft_core::core::RULE_ROWS;
@@ -85,6 +85,9 @@ keys! {
     /// The revocation lists of these authorities, in PEM. Connections of a revoked certificate end within ten seconds. An authority without
     /// a list has revoked nothing.
     tls_revoked: Option<PathBuf> = None, None, "a path";
+    /// The file of bearer tokens, which `weft token` writes and whose changes count within a second. With it, clients need no certificate over
+    /// TLS: who sends a token has its role. The long answers of a token that is revoked or expires end within ten seconds.
+    tokens: Option<PathBuf> = None, None, "a path";
     /// The rules to run. `"builtin"` is the built-in rules, and the folder of a package extends them:
     /// `["builtin", "quarantine"]`. Without `"builtin"`, a folder replaces the built-in rules. For a folder that is itself named `builtin`, write
     /// `"./builtin"`. Rules that `weft rules load` has loaded since run in their place, until this names others or their files change.
@@ -372,8 +375,9 @@ impl Config {
         let folder = path.parent().unwrap_or(Path::new(""));
         config.state = folder.join(&config.state);
         config.rules = config.rules.beside(folder);
-        let Config { tls_certificate, tls_key, tls_authorities, tls_revoked, .. } = &mut config;
-        for file in [tls_certificate, tls_key, tls_authorities, tls_revoked].into_iter().flatten() {
+        let Config { tls_certificate, tls_key, tls_authorities, tls_revoked, tokens, .. } = &mut config;
+        let files = [tls_certificate, tls_key, tls_authorities, tls_revoked, tokens];
+        for file in files.into_iter().flatten() {
             *file = folder.join(&*file);
         }
         Ok(config)
@@ -382,12 +386,8 @@ impl Config {
     /// The files of the controller's certificate, if it has one.
     pub fn certificates(&self) -> Option<Files> {
         let Config { tls_certificate, tls_key, tls_authorities, tls_revoked, .. } = self.clone();
-        Some(Files {
-            certificate: tls_certificate?,
-            key: tls_key?,
-            authorities: tls_authorities?,
-            revoked: tls_revoked,
-        })
+        let own = Pair { certificate: tls_certificate?, key: tls_key? };
+        Some(Files { own: Some(own), authorities: tls_authorities?, revoked: tls_revoked })
     }
 }
 
@@ -475,8 +475,8 @@ mod tests {
         let text: String = KEYS.iter().filter_map(line).collect();
         assert_eq!(
             text.lines().count(),
-            KEYS.len() - 5,
-            "`listen` and the files of TLS have no fixed default"
+            KEYS.len() - 6,
+            "`listen`, the files of TLS and that of tokens have no fixed default"
         );
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());
     }
@@ -543,8 +543,9 @@ mod tests {
         }
         fs::write(&path, tls).unwrap();
         let files = Config::load(&path).unwrap().certificates().unwrap();
-        assert_eq!(files.certificate, folder.path().join("a.pem"));
-        assert_eq!((files.key, files.revoked), (PathBuf::from("/b.key"), None));
+        let own = files.own.unwrap();
+        assert_eq!(own.certificate, folder.path().join("a.pem"));
+        assert_eq!((own.key, files.revoked), (PathBuf::from("/b.key"), None));
     }
 
     #[test]

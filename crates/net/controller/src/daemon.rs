@@ -24,10 +24,12 @@ use crate::config::{Listen, SocketMode};
 use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Saving, Worker};
 use crate::evaluators::edit;
+use crate::identification::Identification;
 use crate::journal::{self, Journal, JournalError, Keep, Lock, Records, Replay, Saved};
 use crate::listener::{BindError, Listener, SocketFile};
 use crate::running_rules::RunningRules;
 use crate::server::serve;
+use crate::tokens::{TokenFileError, Tokens};
 
 /// The number of news of all switches that may wait for the engine.
 const NEWS_MAX: usize = 1024;
@@ -50,6 +52,8 @@ pub struct Parts {
     pub socket_mode: SocketMode,
     /// The certificate of the API over TCP, and of `ssl:` endpoints of switches. Without it, the API over TCP is not encrypted.
     pub credentials: Option<Arc<Credentials>>,
+    /// The tokens of clients, if there are any.
+    pub tokens: Option<Arc<Tokens>>,
     /// How often the server probes a connection, and how long a live client may take to answer.
     pub probe: Duration,
     /// The most rows that a rule may derive from a request: [`weft_core::core::RULE_ROWS`] outside tests.
@@ -110,6 +114,9 @@ pub enum DaemonError {
     /// Certificates cannot be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
+    /// The file of tokens cannot be used.
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
     /// The configuration's `log` is invalid.
     #[error(
         "log = {log:?}: {why}; use a level (error, warn, info, debug, trace) or levels by module, such as info,ovs_driver=debug"
@@ -132,6 +139,7 @@ impl DaemonError {
             DaemonError::Rules(error) => !matches!(error, RulesError::Load(_)),
             DaemonError::Restore { source, .. } => matches!(source, RestoreError::Rules(_)),
             DaemonError::Credentials(error) => !matches!(error, CredentialsError::Unreadable { .. }),
+            DaemonError::Tokens(error) => matches!(error, TokenFileError::Content { .. }),
             DaemonError::Log { .. } => true,
             _ => false,
         }
@@ -166,6 +174,7 @@ impl Daemon {
             listen,
             socket_mode,
             credentials,
+            tokens,
             probe,
             rule_rows,
             rules,
@@ -227,7 +236,8 @@ impl Daemon {
         let (restored, is_restored) = tokio::sync::watch::channel(false);
         let app = crate::http::app(api, is_restored).map_err(DaemonError::Thread)?;
         let (stop_server, stopped) = oneshot::channel();
-        let server = tokio::spawn(serve(listener, app, probe, credentials.clone(), stopped));
+        let identification = Identification { credentials: credentials.clone(), tokens };
+        let server = tokio::spawn(serve(listener, app, probe, identification, stopped));
         let failed = |why: String| Err(DaemonError::Thread(why));
         let begun = match thread::Builder::new().name("engine".to_owned()).spawn(in_thread) {
             Ok(_) => started.await.unwrap_or_else(|_| failed("the engine's thread has panicked".to_owned())),

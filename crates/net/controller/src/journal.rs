@@ -51,9 +51,9 @@ pub(crate) use self::put_aside::PutAside;
 pub use self::replay::{Records, Replay};
 pub(crate) use self::saved_rows::Saved;
 pub(crate) use self::seal::{Chain, seal};
+pub use self::store::Store;
 #[cfg(test)]
 pub(crate) use self::store::memory::Memory;
-pub use self::store::Store;
 
 /// The name of the journal in the state folder.
 pub(crate) const FILE: &str = "journal.jsonl";

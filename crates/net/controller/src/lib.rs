@@ -22,7 +22,7 @@
 //!
 //! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
 //! of all this) with `run` and [`config`]; `listener` (the API's address and connections), `requests` (requests from the network), `answers`
-//! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
+//! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `identification` (who sends a request) with [`tokens`], `access` (what they may do), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
 //! `history` (what was), `snapshots` (all of it as one file); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
@@ -46,6 +46,7 @@ mod explain;
 mod flow_counts;
 mod history;
 mod http;
+mod identification;
 pub mod journal;
 mod journal_view;
 mod listener;
@@ -64,6 +65,7 @@ mod running_rules;
 mod server;
 pub mod snapshots;
 mod surveys;
+pub mod tokens;
 mod trace;
 mod watchers;
 mod what_if;

@@ -115,10 +115,17 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The same, which has shown a certificate.
-    pub(crate) fn identified(self, identity: &Identity) -> Caller {
-        let peer = self.peer.identified(identity.to_string());
-        Caller { peer, access: Access::Of(identity.clone()), ..self }
+    /// The same over TLS, which has shown this certificate, or none.
+    pub(crate) fn over_tls(self, certificate: Option<&Identity>) -> Caller {
+        match certificate {
+            Some(identity) => self.known_as(identity, identity.to_string()),
+            None => Caller { access: Access::Unknown, ..self },
+        }
+    }
+
+    /// The same, which is known by this name from now on.
+    pub(crate) fn known_as(self, identity: &Identity, name: String) -> Caller {
+        Caller { peer: self.peer.identified(name), access: Access::Of(identity.clone()), ..self }
     }
 }
 

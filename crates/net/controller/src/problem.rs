@@ -26,7 +26,7 @@ const fn known(status: u16, code: &'static str, means: &'static str, remedy: &'s
 }
 
 /// Every code, with each status that it comes with.
-pub(super) const KNOWN: [Known; 29] = [
+pub(super) const KNOWN: [Known; 30] = [
     known(
         400,
         "bad-request",
@@ -35,10 +35,16 @@ pub(super) const KNOWN: [Known; 29] = [
     ),
     known(400, "bad-object", "The document is no JSON or YAML.", "Correct the place in `faults`."),
     known(
+        401,
+        "unauthenticated",
+        "No certificate was shown, and no good token.",
+        "Send `authorization: Bearer TOKEN` with a token of `weft token create`, or show a certificate.",
+    ),
+    known(
         403,
         "forbidden",
-        "The role in the certificate does not allow this.",
-        "Ask with a certificate of a role that does.",
+        "The role of the certificate or the token does not allow this.",
+        "Ask with one of a role that does.",
     ),
     known(
         403,
@@ -283,6 +289,7 @@ impl From<Status> for Problem {
         let (http, code) = match status.code() {
             Code::InvalidArgument => (StatusCode::BAD_REQUEST, "bad-request"),
             Code::NotFound => (StatusCode::NOT_FOUND, "not-found"),
+            Code::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
             Code::PermissionDenied => (StatusCode::FORBIDDEN, "forbidden"),
             Code::OutOfRange => (StatusCode::GONE, "too-old"),
             Code::ResourceExhausted if status.message().contains("split it") => {
@@ -320,6 +327,9 @@ impl IntoResponse for Problem {
         let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = status;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -16,6 +16,7 @@ use crate::daemon::{Daemon, DaemonError, PROBE, Parts, check_state};
 use crate::drivers::RealDrivers;
 use crate::evaluators::dataflow;
 use crate::log::Log;
+use crate::tokens::Tokens;
 
 /// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
 /// when the thread ends.
@@ -40,6 +41,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 2).max(2));
     let memory = (config.switch_memory.get() as usize) << 20;
     let credentials = config.certificates().map(Credentials::load).transpose()?;
+    let tokens = tokens(config)?;
     let sockets = Sockets::default().with_credentials(credentials.clone());
     let peers = Peers::start(Arc::new(sockets), threads, memory, before_sleep)
         .map_err(|error| DaemonError::Thread(format!("cannot start the threads of switches: {error}")))?;
@@ -48,6 +50,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         listen: config.listen.clone(),
         socket_mode: config.socket_mode,
         credentials,
+        tokens,
         probe: PROBE,
         rule_rows: config.rule_rows.get(),
         evaluator: dataflow(config),
@@ -94,13 +97,20 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     let log = start_log(config)?;
     let certificates = config.certificates().map(Credentials::load).transpose();
-    let rules = certificates.map_err(DaemonError::from).and_then(|_| Ok(Rules::load(config.rules.paths())?));
+    let identification = certificates.map_err(DaemonError::from).and_then(|_| tokens(config));
+    let rules = identification.and_then(|_| Ok(Rules::load(config.rules.paths())?));
     let checked = rules.and_then(|rules| {
         let rules = Arc::new(rules);
         check_state(&config.state, &rules, &dataflow(config))
     });
     log.flush(LOG_GRACE);
     checked
+}
+
+/// The tokens of clients, if the configuration names their file.
+fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, DaemonError> {
+    let tokens = config.tokens.as_deref().map(Tokens::open).transpose()?;
+    Ok(tokens.map(Arc::new))
 }
 
 /// Starts the log. Panics go the same way: a panic that waited for a reader would hold the locks of its thread.

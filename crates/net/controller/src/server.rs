@@ -14,7 +14,6 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use mutual_tls::Credentials;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -23,7 +22,9 @@ use tonic::codegen::{BoxFuture, Service as _, http};
 use tracing::{debug, info};
 use weft_core::peer::Peer;
 
+use crate::identification::{Admitted, Identification, WhileGood};
 use crate::listener::{Caller, Listener};
+use crate::problem::{failed, is_grpc};
 use crate::requests::WholeRequests;
 
 /// The number of concurrent calls on a connection of HTTP/2.
@@ -41,12 +42,12 @@ const BUFFER: usize = 64 << 10;
 /// the longest pause of a connection that is kept.
 const HEADERS_TIME: Duration = Duration::from_secs(40);
 
-/// Serves, over TCP with TLS if there are credentials, until `stopped` completes and all calls have ended. If it is dropped before, it cancels them.
+/// Serves until `stopped` completes and all calls have ended. If it is dropped before, it cancels them.
 pub(crate) async fn serve(
     listener: Listener,
     app: Router,
     probe: Duration,
-    credentials: Option<Arc<Credentials>>,
+    identification: Identification,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let builder = builder(probe);
@@ -62,18 +63,21 @@ pub(crate) async fn serve(
             connection = incoming.next() => connection,
         };
         let Some(connection) = connection.transpose()? else { break };
-        let credentials = credentials.clone().filter(|_| connection.is_tcp());
+        let identification = identification.clone();
         let (builder, app, watcher) = (builder.clone(), app.clone(), graceful.watcher());
         let handshakes = handshakes.clone();
         connections.spawn(async move {
             let caller = connection.caller();
-            let Some(credentials) = credentials else {
-                return serve_one(&builder, connection, OfConnection { app, caller }, watcher).await;
+            let strangers = identification.strangers();
+            let Some(credentials) = identification.credentials.clone().filter(|_| connection.is_tcp()) else {
+                let service = OfConnection { app, caller, identification };
+                return serve_one(&builder, connection, service, watcher).await;
             };
-            match credentials.accept(connection).await {
+            match credentials.accept(connection, strangers).await {
                 Ok(stream) => {
-                    let caller = caller.identified(stream.peer());
-                    serve_one(&builder, stream, OfConnection { app, caller }, watcher).await;
+                    let caller = caller.over_tls(stream.peer());
+                    let service = OfConnection { app, caller, identification };
+                    serve_one(&builder, stream, service, watcher).await;
                 }
                 Err(error) => handshakes.failed(&caller.peer, &error),
             }
@@ -145,6 +149,7 @@ fn builder(probe: Duration) -> Builder<TokioExecutor> {
 struct OfConnection {
     app: WholeRequests<Router>,
     caller: Caller,
+    identification: Identification,
 }
 
 impl hyper::service::Service<http::Request<Incoming>> for OfConnection {
@@ -153,11 +158,17 @@ impl hyper::service::Service<http::Request<Incoming>> for OfConnection {
     type Future = BoxFuture<Self::Response, Infallible>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
-        if let Some(refused) = self.caller.access.refuse(&request) {
-            return Box::pin(std::future::ready(Ok(refused)));
-        }
+        let Admitted { caller, lease } = match self.identification.admit(&request, &self.caller) {
+            Ok(admitted) => admitted,
+            Err(status) => {
+                let refused = failed(status, is_grpc(request.headers()));
+                return Box::pin(std::future::ready(Ok(refused)));
+            }
+        };
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(self.caller.clone());
-        self.app.clone().call(request)
+        request.extensions_mut().insert(caller);
+        let answer = self.app.clone().call(request);
+        let Some(lease) = lease else { return answer };
+        Box::pin(async move { Ok(answer.await?.map(|body| Body::new(WhileGood::new(body, lease)))) })
     }
 }

@@ -32,6 +32,7 @@ mod stale_writes;
 mod starting;
 mod support;
 mod tls;
+mod tokens;
 mod trace;
 mod underlay;
 mod up;

@@ -4,9 +4,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use controller::tokens::{TokenFile, Tokens};
 use controller::{Daemon, Listen, Parts};
+use mutual_tls::Role;
 use prost_types::FileDescriptorSet;
 use test_authority::{Authority, Leaf, controller};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use weft_client::{Client, ClientError, Credentials, DESCRIPTORS};
+use weft_client::{Client, ClientError, Credentials, DESCRIPTORS, Identification};
 
 use crate::support::drivers::Switches;
 use crate::support::running::{DEADLINE, apply, parts, within};
@@ -23,8 +26,8 @@ use crate::support::*;
 const NETWORK: &str = "{kind: switch, id: web-1}";
 
 /// A controller that speaks TLS.
-struct Secure {
-    authority: Authority,
+pub(crate) struct Secure {
+    pub(crate) authority: Authority,
     port: u16,
     stop: oneshot::Sender<()>,
     end: JoinHandle<Result<(), controller::daemon::DaemonError>>,
@@ -32,10 +35,16 @@ struct Secure {
 
 impl Secure {
     async fn start(folder: &Path) -> Secure {
+        Secure::start_with(folder, None).await
+    }
+
+    /// One that knows these tokens.
+    pub(crate) async fn start_with(folder: &Path, tokens: Option<Tokens>) -> Secure {
         let authority = Authority::new();
         let parts = Parts {
             listen: Listen::Tcp(([127, 0, 0, 1], 0).into()),
             credentials: Some(authority.credentials(&controller())),
+            tokens: tokens.map(Arc::new),
             ..parts(folder, rules(RULES), &Switches::default())
         };
         let daemon = Daemon::start(parts).await.unwrap_or_else(|error| panic!("{error}"));
@@ -51,7 +60,17 @@ impl Secure {
     }
 
     async fn connect(&self, certificate: &Arc<Credentials>) -> Result<Client, ClientError> {
-        Client::connect_with(&format!("https://localhost:{}", self.port), Some(certificate)).await
+        self.connect_as(Some(certificate.clone()), None).await
+    }
+
+    /// Connects with what somebody shows.
+    pub(crate) async fn connect_as(
+        &self,
+        credentials: Option<Arc<Credentials>>,
+        token: Option<&str>,
+    ) -> Result<Client, ClientError> {
+        let identification = Identification { credentials, token: token.map(str::to_owned) };
+        Client::connect_as(&format!("https://localhost:{}", self.port), &identification).await
     }
 
     async fn client(&self, name: &str, role: &str, serial: u64) -> Client {
@@ -59,13 +78,31 @@ impl Secure {
         self.connect(&certificate).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.send(()).expect("it runs");
         within(self.end).await.expect("it does not panic").unwrap_or_else(|error| panic!("{error}"));
     }
 
+    /// The paths of the API and their methods, as its description lists them.
+    async fn described_paths(&self) -> Vec<(String, String)> {
+        let alice = self.certificate("alice", Some("weft:operator"), 9);
+        let mut web = self.stream(&alice).await;
+        web.write_all(b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        web.read_to_string(&mut answer).await.unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let described: serde_json::Value = serde_json::from_str(body).unwrap();
+        let of_path = |(path, methods): (&String, &serde_json::Value)| {
+            let methods = methods.as_object().unwrap().keys().filter(|key| *key != "parameters");
+            methods.map(|method| (path.clone(), method.to_uppercase())).collect::<Vec<_>>()
+        };
+        described["paths"].as_object().unwrap().iter().flat_map(of_path).collect()
+    }
+
     /// A stream on which this certificate was shown.
-    async fn stream(&self, certificate: &Arc<Credentials>) -> mutual_tls::SecureStream<TcpStream> {
+    pub(crate) async fn stream(&self, certificate: &Arc<Credentials>) -> mutual_tls::SecureStream<TcpStream> {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         certificate.connect_to_controller(stream, "localhost").await.unwrap()
     }
@@ -92,7 +129,7 @@ async fn a_viewer_reads_and_changes_nothing() {
     assert!(matches!(error, ClientError::Forbidden(_)), "{error}");
     assert_eq!(
         error.to_string(),
-        "bob (viewer) may read and not change anything; changes need a certificate with the role operator"
+        "bob (viewer) may read and not change anything; changes need the role operator"
     );
     assert_eq!(bob.status().await.unwrap().last_txn, before);
 
@@ -108,50 +145,107 @@ async fn a_viewer_reads_and_changes_nothing() {
     secure.stop().await;
 }
 
-/// The status of gRPC for a call that the role of the caller does not allow.
+/// The statuses of gRPC for a call that the role of the caller does not allow, and for one of nobody.
 const PERMISSION_DENIED: &str = "7";
+const UNAUTHENTICATED: &str = "16";
 
-/// Whether each call of the service, with an empty message, is refused for the role of this certificate.
-async fn refused(secure: &Secure, certificate: &Arc<Credentials>) -> Vec<(String, bool)> {
-    let stream = secure.stream(certificate).await;
+/// Every call of the service as a request of gRPC with an empty message, and every path of HTTP with each of its methods: its name, and
+/// whether it only reads.
+async fn requests(secure: &Secure) -> Vec<(String, bool, http::request::Builder)> {
+    let changes = ["Apply", "Delete", "Set", "Rollback", "LoadRules", "RollbackRules"];
+    let described: FileDescriptorSet = prost::Message::decode(DESCRIPTORS).unwrap();
+    let methods = described.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method);
+    let mut requests: Vec<_> = methods
+        .map(|method| {
+            let uri = format!("https://localhost/weft.v1.Controller/{}", method.name());
+            let request = http::Request::post(uri).header("content-type", "application/grpc");
+            (method.name().to_owned(), !changes.contains(&method.name()), request.header("te", "trailers"))
+        })
+        .collect();
+    let questions = ["/v1/trace", "/v1/explain", "/v1/why-not"];
+    for (path, method) in secure.described_paths().await {
+        let reads = method == "GET" || questions.contains(&path.as_str());
+        let uri = format!("https://localhost{}", path.replace(['{', '}'], ""));
+        let request = http::Request::builder().method(method.as_str()).uri(uri);
+        requests.push((format!("{method} {path}"), reads, request));
+    }
+    requests
+}
+
+/// Which requests are refused to whoever shows this: by a status that says so, and by one that says that nobody is known.
+async fn refused(
+    secure: &Secure,
+    credentials: &Arc<Credentials>,
+    token: Option<&str>,
+) -> Vec<(String, bool, bool)> {
+    let requests = requests(secure).await;
+    let stream = secure.stream(credentials).await;
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     let connection = tokio::spawn(connection);
     let mut client = client.ready().await.unwrap();
-    let described: FileDescriptorSet = prost::Message::decode(DESCRIPTORS).unwrap();
-    let mut calls = Vec::new();
-    for method in described.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method) {
-        let uri = format!("https://localhost/weft.v1.Controller/{}", method.name());
-        let request =
-            http::Request::post(uri).header("content-type", "application/grpc").header("te", "trailers");
+    let mut found = Vec::new();
+    for (name, reads, mut request) in requests {
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
         let (answer, mut body) = client.send_request(request.body(()).unwrap(), false).unwrap();
-        // A call that is refused may have ended by now.
+        // A call that is refused may have ended by now. Five zero bytes are an empty message of gRPC, and no document.
         let _ = body.send_data(Bytes::from_static(&[0; 5]), true);
         client = client.ready().await.unwrap();
-        // A call that is refused at once has its status in the headers. Others are not waited for.
+        // What is refused at once has its status in the headers. Other answers are not waited for.
         let answer = within(answer).await.unwrap();
-        let status = answer.headers().get("grpc-status").and_then(|status| status.to_str().ok());
-        calls.push((method.name().to_owned(), status == Some(PERMISSION_DENIED)));
+        let grpc = answer.headers().get("grpc-status").and_then(|status| status.to_str().ok());
+        let denied = grpc == Some(PERMISSION_DENIED) || answer.status() == http::StatusCode::FORBIDDEN;
+        let unknown = grpc == Some(UNAUTHENTICATED) || answer.status() == http::StatusCode::UNAUTHORIZED;
+        assert!(!(denied && unknown));
+        found.push((name, reads, denied || unknown));
     }
     connection.abort();
-    calls
+    found
 }
 
+/// A new call or path has a place in this table by itself: it is one that changes something, unless it is listed as one that reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_is_refused_to_those_without_a_role_for_it() {
+async fn every_call_and_path_is_refused_to_those_without_a_role_for_it() {
     let folder = tempfile::tempdir().unwrap();
-    let secure = Secure::start(folder.path()).await;
+    let (mut file, path) = (TokenFile::default(), folder.path().join("tokens.toml"));
+    let (now, hour) = (SystemTime::now(), Duration::from_hours(1));
+    let [viewer, operator, expired] =
+        [(Role::Viewer, hour), (Role::Operator, hour), (Role::Operator, Duration::ZERO)]
+            .map(|(role, good)| file.create("ci", role, now, now + good).unwrap().text);
+    file.write(&path).unwrap();
+    let secure = Secure::start_with(folder.path(), Some(Tokens::open(&path).unwrap())).await;
     // Something to read, since a call that finds nothing recorded ends in another way.
     apply(&mut secure.client("alice", "weft:operator", 2).await, NETWORK).await.unwrap();
-    for role in [Some("weft:node"), Some("weft:controller"), Some("other"), None] {
-        let calls = refused(&secure, &secure.certificate("mallory", role, 3)).await;
-        assert!(calls.len() > 20 && calls.iter().all(|(_, refused)| *refused), "{role:?}: {calls:?}");
+
+    let stranger = Credentials::load(secure.authority.trust()).unwrap();
+    let of = |role| secure.certificate("mallory", role, 3);
+    let nothing = [
+        (of(Some("weft:node")), None),
+        (of(Some("weft:controller")), None),
+        (of(Some("other")), None),
+        (of(None), None),
+        (stranger.clone(), None),
+        (stranger.clone(), Some(expired.as_str())),
+        (stranger.clone(), Some("weft_1_2")),
+        (of(Some("weft:operator")), Some("weft_1_2")),
+    ];
+    for (credentials, token) in &nothing {
+        let found = refused(&secure, credentials, *token).await;
+        assert!(found.len() > 60, "{} calls and paths", found.len());
+        for (name, _, refused) in found {
+            assert!(refused, "{name} is not refused to {token:?}");
+        }
     }
-    let changes = ["Apply", "Delete", "Set", "Rollback", "LoadRules", "RollbackRules"];
-    for (call, refused) in refused(&secure, &secure.certificate("bob", Some("weft:viewer"), 4)).await {
-        assert_eq!(refused, changes.contains(&call.as_str()), "a viewer calls {call}");
+    for (credentials, token) in [(of(Some("weft:viewer")), None), (stranger.clone(), Some(viewer.as_str()))] {
+        for (name, reads, refused) in refused(&secure, &credentials, token).await {
+            assert_eq!(refused, !reads, "a viewer calls {name}");
+        }
     }
-    for (call, refused) in refused(&secure, &secure.certificate("carol", Some("weft:operator"), 5)).await {
-        assert!(!refused, "an operator calls {call}");
+    for (credentials, token) in [(of(Some("weft:operator")), None), (stranger, Some(operator.as_str()))] {
+        for (name, _, refused) in refused(&secure, &credentials, token).await {
+            assert!(!refused, "an operator calls {name}");
+        }
     }
     secure.stop().await;
 }
@@ -187,18 +281,22 @@ async fn who_does_not_finish_a_handshake_delays_nobody() {
     secure.stop().await;
 }
 
+fn name(peer: Option<&mutual_tls::Identity>) -> String {
+    peer.map_or_else(|| "nobody".to_owned(), ToString::to_string)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_certificate_serves_new_connections_and_ends_none() {
     let folder = tempfile::tempdir().unwrap();
     let secure = Secure::start(folder.path()).await;
     let mut alice = secure.client("alice", "weft:operator", 2).await;
     let bob = secure.certificate("bob", Some("weft:viewer"), 3);
-    assert_eq!(secure.stream(&bob).await.peer().to_string(), "controller (controller)");
+    assert_eq!(name(secure.stream(&bob).await.peer()), "controller (controller)");
     // The next one differs in its role, so that it can be told.
     let next = Leaf { role: None, serial: 4, ..controller() };
     secure.authority.issue(&next);
     let deadline = Instant::now() + DEADLINE;
-    while secure.stream(&bob).await.peer().to_string() != "controller" {
+    while name(secure.stream(&bob).await.peer()) != "controller" {
         assert!(Instant::now() < deadline, "the new certificate is not in use");
         assert!(alice.status().await.is_ok());
     }
@@ -253,5 +351,8 @@ async fn a_client_does_not_believe_a_controller_of_another_authority() {
 #[tokio::test]
 async fn without_a_certificate_an_address_with_https_says_what_to_set() {
     let error = Client::connect("https://localhost:1").await.unwrap_err().to_string();
-    assert!(error.starts_with("https://localhost:1 wants a certificate; set WEFT_CERTIFICATE"), "{error}");
+    assert!(
+        error.starts_with("https://localhost:1 wants a certificate or a token; set WEFT_AUTHORITIES"),
+        "{error}"
+    );
 }

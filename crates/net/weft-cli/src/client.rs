@@ -4,13 +4,12 @@
 use std::future::Future;
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 #[cfg(feature = "lab")]
 use controller::Listen;
-use weft_client::{Client, ClientError, Credentials};
+use weft_client::{Client, ClientError, Identification};
 
 use crate::contexts::{self, ADDRESS_VARIABLE, Choice};
 use crate::exit::Failure;
@@ -66,10 +65,9 @@ impl Address {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::outside("cannot start the client", error))?;
         let choice = self.choice()?;
-        let credentials = choice.credentials()?;
-        runtime.block_on(async {
-            work(connect(&choice.address, credentials.as_ref()).await.map_err(failed)?).await
-        })
+        let identification = choice.identification()?;
+        runtime
+            .block_on(async { work(connect(&choice.address, &identification).await.map_err(failed)?).await })
     }
 
     /// The controller that is meant, and why.
@@ -79,10 +77,10 @@ impl Address {
 }
 
 /// Connects, and retries for a moment, since the controller may still be starting.
-async fn connect(address: &str, credentials: Option<&Arc<Credentials>>) -> Result<Client, ClientError> {
+async fn connect(address: &str, identification: &Identification) -> Result<Client, ClientError> {
     let begun = Instant::now();
     loop {
-        match Client::connect_with(address, credentials).await {
+        match Client::connect_as(address, identification).await {
             Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => {
                 tokio::time::sleep(LOOK).await;
             }
@@ -114,18 +112,18 @@ pub(crate) fn ask_at<T, F: Future<Output = Option<T>>>(
     question: impl FnOnce(Client) -> F,
 ) -> Option<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let credentials = choice.credentials().ok()?;
-    let answer =
-        async { question(Client::connect_with(&choice.address, credentials.as_ref()).await.ok()?).await };
+    let identification = choice.identification().ok()?;
+    let answer = async { question(Client::connect_as(&choice.address, &identification).await.ok()?).await };
     runtime.block_on(async { tokio::time::timeout(within, answer).await.ok()? })
 }
 
 /// The failure of a request.
 pub(crate) fn failed(error: ClientError) -> Failure {
     match error {
-        ClientError::BadEndpoint { .. } | ClientError::NoCertificate { .. } => {
-            Failure::Usage(error.to_string())
-        }
+        ClientError::BadEndpoint { .. }
+        | ClientError::NoCertificate { .. }
+        | ClientError::ClearToken { .. }
+        | ClientError::BadToken => Failure::Usage(error.to_string()),
         // The request is valid; the controller's disk failed.
         ClientError::Refused(ref refusal) if is_journal(refusal) => Failure::Outside(error.to_string()),
         ClientError::Refused(_) | ClientError::NotFound(_) | ClientError::Forbidden(_) => {

@@ -5,10 +5,10 @@
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use controller::Listen;
-use weft_client::{CredentialFiles as Files, Credentials};
+use weft_client::{CertificateFiles, CredentialFiles as Files, Credentials, Identification};
 use weft_core::shown;
 
 use crate::exit::{Failure, say};
@@ -24,6 +24,8 @@ use file::Target;
 pub(crate) const ADDRESS_VARIABLE: &str = "WEFT_CONTROLLER";
 /// Those with the files of the certificate that is shown at an `https:` address: itself, its key, and the authorities that are trusted.
 const CERTIFICATE_VARIABLES: [&str; 3] = ["WEFT_CERTIFICATE", "WEFT_KEY", "WEFT_AUTHORITIES"];
+/// The one with a token, which is sent with each request.
+const TOKEN_VARIABLE: &str = "WEFT_TOKEN";
 /// The one with the name of a context.
 const NAME_VARIABLE: &str = "WEFT_CONTEXT";
 
@@ -40,28 +42,68 @@ pub(crate) fn name_before_command(name: String) {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) address: String,
-    /// The certificate to show there.
-    certificate: Option<Files>,
+    /// Who is to be known there.
+    identity: Identity,
     /// The context with this address.
     pub(crate) context: Option<String>,
     pub(crate) by: Chooser,
 }
 
 impl Choice {
-    /// What the files of the certificate contain.
-    pub(crate) fn credentials(&self) -> Result<Option<Arc<Credentials>>, Failure> {
-        let loaded = self.certificate.clone().map(Credentials::load).transpose();
-        loaded.map_err(|error| Failure::Outside(error.to_string()))
+    /// What is shown there: the contents of its files.
+    pub(crate) fn identification(&self) -> Result<Identification, Failure> {
+        let Identity { files, token } = self.identity.clone();
+        let credentials = files.map(Credentials::load).transpose();
+        let credentials = credentials.map_err(|error| Failure::Outside(error.to_string()))?;
+        let token = match token {
+            None => None,
+            Some(Token::Variable) => env::var(TOKEN_VARIABLE).ok(),
+            Some(Token::File(path)) => {
+                let text = std::fs::read_to_string(&path);
+                let text = text.map_err(|error| {
+                    Failure::outside(format!("cannot read the token in {}", path.display()), error)
+                })?;
+                Some(text.trim().to_owned())
+            }
+        };
+        Ok(Identification { credentials, token })
     }
 }
 
-/// The certificate that the environment names.
-fn certificate_of_environment() -> Result<Option<Files>, Failure> {
+/// Where the certificate and the token of somebody are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Identity {
+    files: Option<Files>,
+    token: Option<Token>,
+}
+
+/// Where a token is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    /// In [`TOKEN_VARIABLE`].
+    Variable,
+    /// In a file.
+    File(PathBuf),
+}
+
+impl Identity {
+    /// The one that the environment names.
+    fn of_environment() -> Result<Identity, Failure> {
+        let token = env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty()).map(|_| Token::Variable);
+        Ok(Identity { files: files_of_environment(token.is_some())?, token })
+    }
+}
+
+/// The files of the certificate that the environment names. With a token, those of authorities suffice.
+fn files_of_environment(has_token: bool) -> Result<Option<Files>, Failure> {
     let files = CERTIFICATE_VARIABLES.map(|name| env::var_os(name).filter(|value| !value.is_empty()));
     match files.clone().map(|file| file.map(PathBuf::from)) {
         [None, None, None] => Ok(None),
         [Some(certificate), Some(key), Some(authorities)] => {
-            Ok(Some(Files { certificate, key, authorities, revoked: None }))
+            Ok(Some(Files { own: Some(CertificateFiles { certificate, key }), authorities, revoked: None }))
+        }
+        [None, None, Some(authorities)] if has_token => {
+            Ok(Some(Files { own: None, authorities, revoked: None }))
         }
         _ => {
             let missing = CERTIFICATE_VARIABLES.iter().zip(&files).find(|(_, file)| file.is_none());
@@ -112,7 +154,7 @@ pub(crate) fn choose(address: Option<&str>, context: Option<&str>) -> Result<Cho
                 shown(name)
             ));
         }
-        return Ok(Choice { address, certificate: certificate_of_environment()?, context: None, by });
+        return Ok(Choice { address, identity: Identity::of_environment()?, context: None, by });
     }
     let variable = env::var(NAME_VARIABLE).ok().filter(|name| !name.is_empty());
     let (name, by) = match (named, variable) {
@@ -125,10 +167,10 @@ pub(crate) fn choose(address: Option<&str>, context: Option<&str>) -> Result<Cho
         Some(name) => Some((name.clone(), file.target(name, by)?)),
         None => file.current()?,
     };
-    let Some((name, Target { address, certificate })) = found else {
+    let Some((name, Target { address, identity })) = found else {
         let address = Listen::default().to_string();
-        return Ok(Choice { address, certificate: None, context: None, by: Chooser::Usual });
+        return Ok(Choice { address, identity: Identity::default(), context: None, by: Chooser::Usual });
     };
-    let certificate = certificate.map_or_else(certificate_of_environment, |files| Ok(Some(files)))?;
-    Ok(Choice { address, certificate, context: Some(name), by })
+    let identity = if identity == Identity::default() { Identity::of_environment()? } else { identity };
+    Ok(Choice { address, identity, context: Some(name), by })
 }

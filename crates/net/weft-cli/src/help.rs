@@ -51,7 +51,11 @@ const GROUPS: [Group; 3] = [
         listed: &["check", "fmt", "test", "eval", "why-not"],
         named: &["pipeline", "plan", "profile", "rules", "tables"],
     },
-    Group { purpose: "Try it out, and set up", listed: &["demo", "lab", "pki", "completions"], named: &[] },
+    Group {
+        purpose: "Try it out, and set up",
+        listed: &["demo", "lab", "pki", "token", "completions"],
+        named: &[],
+    },
 ];
 
 /// The command line, with the help that these words ask for.

@@ -8,6 +8,8 @@ use weft_client::ListingRows;
 use weft_client::pb::{Listing, ListingColumn};
 use weft_core::shown;
 
+use crate::columns::aligned;
+
 /// What stands for no value.
 const NOTHING: &str = "-";
 /// The spaces between two columns.
@@ -93,16 +95,9 @@ pub(crate) fn to_json(found: &ListingRows) -> String {
 
 /// A line for each listing: its name, the kinds that it is about, and the first sentence of its documentation.
 pub(crate) fn all_to_text(listings: &[Listing]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.add_row(["NAME", "OF", "WHAT"]);
-    for listing in listings {
-        table.add_row([listing.name.clone(), listing.kinds.join(", "), summary(listing)]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, GAP));
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    let names = ["NAME", "OF", "WHAT"].map(str::to_owned);
+    let row = |listing: &Listing| [listing.name.clone(), listing.kinds.join(", "), summary(listing)];
+    aligned(std::iter::once(names).chain(listings.iter().map(row)))
 }
 
 /// The first sentence of the documentation.

@@ -8,6 +8,7 @@
 
 mod check;
 mod client;
+mod columns;
 mod compare;
 mod completions;
 mod contexts;
@@ -45,6 +46,7 @@ mod snapshot;
 mod status;
 mod tables;
 mod test;
+mod token;
 mod trace;
 mod tunnels;
 mod wait;
@@ -128,6 +130,8 @@ enum Command {
     Context(contexts::ContextCommand),
     /// Make a CA, and certificates for controllers, hosts and people
     Pki(pki::PkiCommand),
+    /// Make and revoke tokens for clients of the API without a certificate
+    Token(token::TokenCommand),
     /// Print a completion script for bash, zsh or fish
     Completions(completions::Completions),
     /// The candidates that the scripts of `weft completions` ask for
@@ -194,6 +198,7 @@ fn main() -> ExitCode {
         Command::Rules(rules) => rules.run(),
         Command::Context(context) => context.run(),
         Command::Pki(pki) => pki.run(),
+        Command::Token(token) => token.run(),
         Command::Completions(completions) => completions.run(),
         Command::Complete(complete) => complete.run(),
         #[cfg(feature = "lab")]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand, ValueEnum};
-use comfy_table::{Table, presets};
 use mutual_tls::Role;
 use serde_json::json;
 use weft_core::times::to_the_second;
@@ -18,9 +17,11 @@ mod revocation;
 mod store;
 
 use folder::Folder;
-use names::{Address, Name};
+use names::Address;
+pub(crate) use names::Name;
 use store::{CA, CA_KEY, REVOKED_FILES, Request, Store, files};
 
+use crate::columns::aligned;
 use crate::exit::{Failure, print, print_as, say};
 
 /// The days for which a CA and a certificate are valid unless somebody says otherwise, and the most that they can be.
@@ -115,7 +116,7 @@ struct Days {
     days: u32,
 }
 
-fn days() -> clap::builder::RangedI64ValueParser<u32> {
+pub(crate) fn days() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=DAYS_MAX)
 }
 
@@ -178,11 +179,20 @@ struct Client {
     dir: Dir,
 }
 
-/// What the owner of a certificate may do. The help has a line for all, so the members have no documentation.
+/// What the owner of a certificate or a token may do. The help has a line for all, so the members have no documentation.
 #[derive(ValueEnum, Clone, Copy)]
-enum ClientRole {
+pub(crate) enum ClientRole {
     Viewer,
     Operator,
+}
+
+impl From<ClientRole> for Role {
+    fn from(role: ClientRole) -> Role {
+        match role {
+            ClientRole::Viewer => Role::Viewer,
+            ClientRole::Operator => Role::Operator,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -337,10 +347,7 @@ fn quoted(word: &str) -> String {
 
 impl Client {
     fn run(self) -> Result<(), Failure> {
-        let role = match self.role {
-            ClientRole::Viewer => Role::Viewer,
-            ClientRole::Operator => Role::Operator,
-        };
+        let role = self.role.into();
         not_in(&self.dir.open(CONTROLLERS)?, &self.name)?;
         let Client { name, days: Days { days }, .. } = self;
         issue(&mut self.dir.open(MEMBERS)?, Request { name, role, addresses: Vec::new(), days })
@@ -394,16 +401,11 @@ impl List {
             };
             return print_as(true, &listed.iter().map(line).collect::<String>());
         }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.add_row(["NAME", "ROLE", "EXPIRES", "STATE", "SERIAL"]);
-        for each in &listed {
+        let names = ["NAME", "ROLE", "EXPIRES", "STATE", "SERIAL"].map(str::to_owned);
+        let row = |each: &store::Listed| {
             let (expires, serial) = (to_the_second(each.not_after), each.serial.to_string());
-            table.add_row([&*each.name, &each.role, &expires, each.state.as_str(), &serial]);
-        }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
-        }
-        print(&table.lines().map(|line| line.trim_end().to_owned() + "\n").collect::<String>())
+            [each.name.clone(), each.role.clone(), expires, each.state.as_str().to_owned(), serial]
+        };
+        print(&aligned(std::iter::once(names).chain(listed.iter().map(row))))
     }
 }

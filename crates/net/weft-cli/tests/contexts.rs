@@ -149,11 +149,15 @@ fn a_wrong_file_is_refused_with_place_cause_and_remedy() {
         ),
         (
             format!("{good}adress = \"x\"\n"),
-            ":3:1: unknown field `adress`, expected one of `address`, `certificate`, `key`, `authorities`",
+            ":3:1: unknown field `adress`, expected one of `address`, `certificate`, `key`, `authorities`, `token_file`",
         ),
         (
             format!("{good}key = \"a.key\"\n"),
             ":2:11: `certificate`, `key` and `authorities` belong together; name all three",
+        ),
+        (
+            format!("{good}authorities = \"ca.pem\"\n"),
+            ":2:11: `authorities` needs `certificate` and `key`, or `token_file`",
         ),
         ("[contexts.prod]\n".to_owned(), ":1:1: missing field `address`"),
         ("current = \n".to_owned(), ":1:11: "),

@@ -58,6 +58,7 @@ mod rules_diff;
 mod support;
 mod tables;
 mod tenants;
+mod token;
 mod trace;
 mod trace_states;
 mod unit_tests;

@@ -2,21 +2,25 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::objects::{ListedFault, fault_lines};
+use http::Uri;
 use mutual_tls::Credentials;
 use serde_json::{Map, Value as Json};
 use tokio_stream::{Stream, StreamExt as _};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
+use self::authorized::Authorized;
 use self::secure::Secure;
 use crate::flow_counts::FlowCounts;
 use crate::pb::controller_client::ControllerClient;
 use crate::{MESSAGE_BYTES_MAX, STOPPING, pb};
 
+mod authorized;
 mod changes;
 mod objects;
 mod schema;
@@ -39,9 +43,18 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Client {
     endpoint: String,
-    inner: ControllerClient<Channel>,
+    inner: ControllerClient<Authorized>,
     /// The connection that `inner` uses, for requests over plain HTTP/2.
-    channel: Channel,
+    channel: Authorized,
+}
+
+/// How a client shows who it is.
+#[derive(Clone, Default)]
+pub struct Identification {
+    /// Its certificate, and the authorities that it trusts, for `https://` addresses.
+    pub credentials: Option<Arc<Credentials>>,
+    /// Its token, which is sent with each request.
+    pub token: Option<String>,
 }
 
 /// Why a request failed.
@@ -55,14 +68,26 @@ pub enum ClientError {
         /// The text.
         endpoint: String,
     },
-    /// A controller that speaks TLS wants a certificate.
+    /// A controller that speaks TLS wants to know who asks, and the client who answers.
     #[error(
-        "{endpoint} wants a certificate; set WEFT_CERTIFICATE, WEFT_KEY and WEFT_AUTHORITIES, or name them in a context (`weft context --help`)"
+        "{endpoint} wants a certificate or a token; set WEFT_AUTHORITIES, and WEFT_CERTIFICATE and WEFT_KEY or WEFT_TOKEN, or name them in a \
+         context (`weft context --help`)"
     )]
     NoCertificate {
         /// The address.
         endpoint: String,
     },
+    /// Others could read the token.
+    #[error(
+        "the token is not sent to {endpoint}: without encryption, others can read it; use https://HOST:PORT"
+    )]
+    ClearToken {
+        /// The address.
+        endpoint: String,
+    },
+    /// The token cannot be sent.
+    #[error("the token has characters that no token has; set WEFT_TOKEN to what `weft token create` printed")]
+    BadToken,
     /// Nothing answers at the address.
     #[error("no controller answers at {endpoint}: {why}; is `weft controller` running?")]
     Unreachable {
@@ -83,7 +108,7 @@ pub enum ClientError {
     /// The object or its kind does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// The certificate does not allow it.
+    /// The certificate or the token does not allow it.
     #[error("{0}")]
     Forbidden(String),
     /// The controller failed.
@@ -139,14 +164,18 @@ pub struct Flows {
 impl Client {
     /// Connects to a controller at `unix:/PATH` or `ADDRESS:PORT`, the value of `listen` in the controller's configuration.
     pub async fn connect(endpoint: &str) -> Result<Client, ClientError> {
-        Client::connect_with(endpoint, None).await
+        Client::connect_as(endpoint, &Identification::default()).await
     }
 
-    /// The same, with a certificate to show at `https://HOST:PORT`. The controller's certificate must have that name or address.
-    pub async fn connect_with(
-        endpoint: &str,
-        credentials: Option<&Arc<Credentials>>,
-    ) -> Result<Client, ClientError> {
+    /// The same, as somebody. At `https://HOST:PORT`, the controller's certificate must have that name or address.
+    pub async fn connect_as(endpoint: &str, identification: &Identification) -> Result<Client, ClientError> {
+        let Identification { credentials, token } = identification;
+        let authorization =
+            token.as_deref().map(|token| authorized::header(token).ok_or(ClientError::BadToken));
+        if token.is_some() && !is_private(endpoint) {
+            return Err(ClientError::ClearToken { endpoint: endpoint.to_owned() });
+        }
+        let authorization = authorization.transpose()?;
         let channel = target(endpoint)?
             .connect_timeout(CONNECT_MAX)
             .http2_keep_alive_interval(PROBE_INTERVAL)
@@ -158,6 +187,7 @@ impl Client {
             None => return Err(ClientError::NoCertificate { endpoint: endpoint.to_owned() }),
         };
         let channel = connected.map_err(|error| unreachable(endpoint, innermost(&error)))?;
+        let channel = Authorized::new(channel, authorization);
         let inner = ControllerClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -406,7 +436,7 @@ impl Client {
         let (endpoint, why) = (self.endpoint.clone(), status.message().to_owned());
         match status.code() {
             Code::NotFound | Code::InvalidArgument | Code::Unimplemented => ClientError::NotFound(why),
-            Code::PermissionDenied => ClientError::Forbidden(why),
+            Code::PermissionDenied | Code::Unauthenticated => ClientError::Forbidden(why),
             Code::Unavailable if why == STOPPING => ClientError::Stopping { endpoint },
             Code::Unavailable => unreachable(&endpoint, why),
             // The controller ended while it was asked.
@@ -428,6 +458,18 @@ fn unreachable(endpoint: &str, why: String) -> ClientError {
         "; if it has refused the certificate, its log says why"
     };
     ClientError::Unreachable { endpoint: endpoint.to_owned(), why: why + hint }
+}
+
+/// Whether nobody else can read what is sent to an address: over TLS, or on this machine.
+fn is_private(endpoint: &str) -> bool {
+    if endpoint.starts_with(secure::SCHEME) || endpoint.starts_with("unix:") {
+        return true;
+    }
+    let host = Uri::try_from(endpoint.strip_prefix("http://").unwrap_or(endpoint));
+    let host = host.ok().and_then(|uri| uri.host().map(|host| host.trim_matches(['[', ']']).to_owned()));
+    host.is_some_and(|host| {
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    })
 }
 
 /// What an address means to tonic.

@@ -37,4 +37,4 @@ pub const STOPPING: &str = "the controller is stopping";
 
 pub use client::*;
 pub use flow_counts::{Drops, FlowCounts};
-pub use mutual_tls::{Credentials, Files as CredentialFiles};
+pub use mutual_tls::{Credentials, Files as CredentialFiles, Pair as CertificateFiles};

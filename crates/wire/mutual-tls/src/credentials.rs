@@ -27,13 +27,20 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The permission bits of other users.
 const OTHERS: u32 = 0o007;
 
-/// The files of an identity, all in PEM.
+/// The files of a certificate and its key, both in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Files {
+pub struct Pair {
     /// The certificate, and after it those of intermediate authorities. With that of the root too, `ovs-vsctl --bootstrap set-ssl` works.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+}
+
+/// The files of an identity, all in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// What is shown to others. Clients of an API who have a token need none.
+    pub own: Option<Pair>,
     /// The authorities whose certificates are trusted. Several during the change from one to another.
     pub authorities: PathBuf,
     /// The revocation lists of these authorities. Certificates of an authority without a list are not revoked.
@@ -78,12 +85,30 @@ pub struct Credentials {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     stamps: Vec<Option<Stamp>>,
-    pub(crate) server: Arc<ServerConfig>,
+    own: Option<Own>,
     clients: Arc<dyn ClientCertVerifier>,
     servers: Arc<WebPkiServerVerifier>,
-    chain: Vec<CertificateDer<'static>>,
-    key: Arc<PrivateKeyDer<'static>>,
     provider: Arc<CryptoProvider>,
+}
+
+/// A certificate with its key, and what it serves with.
+#[derive(Debug)]
+struct Own {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    /// For clients who must show a certificate.
+    closed: Arc<ServerConfig>,
+    /// For clients who may show one.
+    open: Arc<ServerConfig>,
+}
+
+/// What becomes of clients who show no certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strangers {
+    /// The handshake fails.
+    Refused,
+    /// They are served, and say in another way who they are.
+    Admitted,
 }
 
 /// What changes when a file is written or replaced: inode, size, time in nanoseconds.
@@ -111,12 +136,12 @@ impl Credentials {
         let mut last = None;
         loop {
             tokio::time::sleep(LOOK).await;
-            let certificate = self.files.certificate.display();
+            let certificate = self.files.own.as_ref().map(|own| own.certificate.display().to_string());
             match self.reload() {
                 Ok(false) => {}
                 Ok(true) => {
                     last = None;
-                    info!(%certificate, "certificates read again; new connections use them");
+                    info!(certificate, "certificates read again; new connections use them");
                 }
                 // A moment between two files of a pair is no fault worth a line, a second of it is; the same one is not said again.
                 Err(error) => {
@@ -142,8 +167,6 @@ impl Loaded {
     fn read(files: &Files) -> Result<Loaded, CredentialsError> {
         // Before the contents: a change between both is seen the next time.
         let stamps = stamps(files);
-        let chain = certificates(&files.certificate)?;
-        let key = Arc::new(key(&files.key)?);
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&files.authorities)? {
             roots.add(certificate).map_err(|error| unusable(&files.authorities, error))?;
@@ -151,26 +174,34 @@ impl Loaded {
         let roots = Arc::new(roots);
         let lists = files.revoked.as_deref().map(lists).transpose()?.unwrap_or_default();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
-            .with_crls(lists.clone());
-        let servers = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).with_crls(lists);
         let of_lists = files.revoked.as_deref().unwrap_or(&files.authorities);
-        let clients =
-            clients.allow_unknown_revocation_status().build().map_err(|error| unusable(of_lists, error))?;
-        let servers =
-            servers.allow_unknown_revocation_status().build().map_err(|error| unusable(of_lists, error))?;
-        let server = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| unusable(&files.certificate, error))?
-            .with_client_cert_verifier(clients.clone())
-            .with_single_cert(chain.clone(), key.clone_key());
-        let mut server = server.map_err(|error| {
-            unusable(&files.certificate, format!("{error}; its key is expected in {}", files.key.display()))
-        })?;
-        server.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
-        server.session_storage = Arc::new(NoServerSessionStorage {});
-        server.send_tls13_tickets = 0;
-        Ok(Loaded { stamps, server: Arc::new(server), clients, servers, chain, key, provider })
+        let clients = |strangers: Strangers| {
+            let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+                .with_crls(lists.clone())
+                .allow_unknown_revocation_status();
+            let clients = match strangers {
+                Strangers::Refused => clients,
+                Strangers::Admitted => clients.allow_unauthenticated(),
+            };
+            clients.build().map_err(|error| unusable(of_lists, error))
+        };
+        let (closed, open) = (clients(Strangers::Refused)?, clients(Strangers::Admitted)?);
+        let servers = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .with_crls(lists.clone())
+            .allow_unknown_revocation_status();
+        let servers = servers.build().map_err(|error| unusable(of_lists, error))?;
+        let own = files.own.as_ref().map(|pair| Own::read(pair, [closed.clone(), open], &provider));
+        Ok(Loaded { stamps, own: own.transpose()?, clients: closed, servers, provider })
+    }
+
+    /// For a connection of a client, who may show no certificate if strangers are admitted.
+    pub(crate) fn server(&self, strangers: Strangers) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let none = || rustls::Error::General("there is no certificate to serve with".to_owned());
+        let own = self.own.as_ref().ok_or_else(none)?;
+        Ok(match strangers {
+            Strangers::Refused => own.closed.clone(),
+            Strangers::Admitted => own.open.clone(),
+        })
     }
 
     /// For a connection to a switch, which must have this name.
@@ -196,7 +227,10 @@ impl Loaded {
     ) -> Result<ClientConfig, rustls::Error> {
         let builder = ClientConfig::builder_with_provider(self.provider.clone());
         let builder = verified(builder.with_safe_default_protocol_versions()?);
-        let mut config = builder.with_client_auth_cert(self.chain.clone(), self.key.clone_key())?;
+        let mut config = match &self.own {
+            Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
+            None => builder.with_no_client_auth(),
+        };
         config.resumption = rustls::client::Resumption::disabled();
         Ok(config)
     }
@@ -215,13 +249,42 @@ impl Loaded {
     }
 }
 
+impl Own {
+    /// Reads the files. The verifiers are those of clients who must show a certificate, and who may show one.
+    fn read(
+        pair: &Pair,
+        verifiers: [Arc<dyn ClientCertVerifier>; 2],
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Own, CredentialsError> {
+        let (chain, key) = (certificates(&pair.certificate)?, key(&pair.key)?);
+        let server = |clients| {
+            let server = ServerConfig::builder_with_provider(provider.clone())
+                .with_safe_default_protocol_versions()
+                .map_err(|error| unusable(&pair.certificate, error))?
+                .with_client_cert_verifier(clients)
+                .with_single_cert(chain.clone(), key.clone_key());
+            let mut server = server.map_err(|error| {
+                let why = format!("{error}; its key is expected in {}", pair.key.display());
+                unusable(&pair.certificate, why)
+            })?;
+            server.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+            server.session_storage = Arc::new(NoServerSessionStorage {});
+            server.send_tls13_tickets = 0;
+            Ok(Arc::new(server))
+        };
+        let [closed, open] = verifiers.map(server);
+        Ok(Own { closed: closed?, open: open?, chain, key })
+    }
+}
+
 fn stamps(files: &Files) -> Vec<Option<Stamp>> {
-    let Files { certificate, key, authorities, revoked } = files;
+    let Files { own, authorities, revoked } = files;
+    let own = own.iter().flat_map(|Pair { certificate, key }| [certificate, key]);
     let stamp = |path: &PathBuf| {
         let found = fs::metadata(path).ok()?;
         Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
     };
-    [certificate, key, authorities].into_iter().chain(revoked).map(stamp).collect()
+    own.chain([authorities]).chain(revoked).map(stamp).collect()
 }
 
 /// All of a kind in a file, at least one.

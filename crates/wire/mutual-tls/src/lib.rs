@@ -26,6 +26,6 @@ mod credentials;
 mod identity;
 mod stream;
 
-pub use credentials::{Credentials, CredentialsError, Files};
+pub use credentials::{Credentials, CredentialsError, Files, Pair, Strangers};
 pub use identity::{Identity, Role};
 pub use stream::{HANDSHAKE_MAX, RECHECK, SecureStream};

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, Strangers};
 use crate::identity::{Identity, Subject};
 
 /// How often the certificate of the other side is checked again.
@@ -20,11 +20,11 @@ pub const RECHECK: Duration = Duration::from_secs(5);
 /// The time that a handshake may take.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
-/// A connection whose peer has shown a certificate of a trusted authority. Reading from it and writing to it fail once that certificate
-/// is not good any more.
+/// A connection whose peer has shown a certificate of a trusted authority, unless strangers are admitted. Reading from it and writing to it
+/// fail once that certificate is not good any more.
 pub struct SecureStream<S> {
     tls: TlsStream<S>,
-    peer: Identity,
+    peer: Option<Identity>,
     chain: Vec<CertificateDer<'static>>,
     credentials: Arc<Credentials>,
     recheck: Pin<Box<Sleep>>,
@@ -33,15 +33,15 @@ pub struct SecureStream<S> {
 }
 
 impl Credentials {
-    /// Takes a connection of a client, which must show a certificate.
+    /// Takes a connection of a client.
     ///
     /// # Errors
     /// The handshake fails, or takes longer than [`HANDSHAKE_MAX`].
-    pub async fn accept<S>(self: &Arc<Self>, stream: S) -> io::Result<SecureStream<S>>
+    pub async fn accept<S>(self: &Arc<Self>, stream: S, strangers: Strangers) -> io::Result<SecureStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let acceptor = TlsAcceptor::from(self.loaded().server.clone());
+        let acceptor = TlsAcceptor::from(self.loaded().server(strangers).map_err(io::Error::other)?);
         let tls = in_time(acceptor.accept(stream)).await?;
         SecureStream::new(TlsStream::Server(tls), self.clone())
     }
@@ -98,28 +98,28 @@ impl<S> SecureStream<S> {
             .flatten()
             .map(|certificate| certificate.clone().into_owned())
             .collect();
-        let certificate =
-            chain.first().ok_or_else(|| io::Error::other("the other side shows no certificate"))?;
-        let peer =
-            Subject::of(certificate).and_then(|subject| subject.identity()).map_err(io::Error::other)?;
+        // The verifier has refused strangers who are not admitted.
+        let peer = chain.first().map(|certificate| Subject::of(certificate)?.identity()).transpose();
+        let peer = peer.map_err(io::Error::other)?;
         let recheck = Box::pin(tokio::time::sleep(RECHECK));
         Ok(SecureStream { tls, peer, chain, credentials, recheck, ended: None })
     }
 
-    /// Who is at the other end.
-    pub fn peer(&self) -> &Identity {
-        &self.peer
+    /// Who is at the other end; `None` if it is a client who has shown no certificate.
+    pub fn peer(&self) -> Option<&Identity> {
+        self.peer.as_ref()
     }
 
     /// Checks the certificate of the other side again when it is time.
     fn recheck(&mut self, context: &mut Context<'_>) {
+        let Some(peer) = &self.peer else { return };
         while self.ended.is_none() && self.recheck.as_mut().poll(context).is_ready() {
             let loaded = self.credentials.loaded();
             let checked = match &self.tls {
                 TlsStream::Client(_) => loaded.check_server(&self.chain),
                 TlsStream::Server(_) => loaded.check_client(&self.chain),
             };
-            self.ended = checked.err().map(|error| format!("the certificate of {}: {error}", self.peer));
+            self.ended = checked.err().map(|error| format!("the certificate of {peer}: {error}"));
             self.recheck.as_mut().reset(Instant::now() + RECHECK);
         }
     }

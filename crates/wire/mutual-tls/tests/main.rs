@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use mutual_tls::{Credentials, Files, RECHECK, SecureStream};
+use mutual_tls::{Credentials, Files, RECHECK, SecureStream, Strangers};
 use test_authority::{Authority, Leaf, controller};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
@@ -15,18 +15,23 @@ type Secure = std::io::Result<SecureStream<DuplexStream>>;
 /// Both ends of a connection of a client to a controller at `localhost`.
 async fn to_controller(server: &Arc<Credentials>, client: &Arc<Credentials>) -> (Secure, Secure) {
     let (here, there) = duplex(1 << 14);
-    tokio::join!(server.accept(there), client.connect_to_controller(here, "localhost"))
+    tokio::join!(server.accept(there, Strangers::Refused), client.connect_to_controller(here, "localhost"))
 }
 
 /// Both ends of a connection of a controller to a switch with this name.
 async fn to_switch(switch: &Arc<Credentials>, controller: &Arc<Credentials>, name: &str) -> (Secure, Secure) {
     let (here, there) = duplex(1 << 14);
-    tokio::join!(switch.accept(there), controller.connect_to_switch(here, name))
+    tokio::join!(switch.accept(there, Strangers::Refused), controller.connect_to_switch(here, name))
+}
+
+/// Who is at the other end.
+fn who(stream: &SecureStream<DuplexStream>) -> String {
+    stream.peer().map_or_else(|| "nobody".to_owned(), ToString::to_string)
 }
 
 fn text(secure: Secure) -> String {
     match secure {
-        Ok(stream) => stream.peer().to_string(),
+        Ok(stream) => who(&stream),
         Err(error) => format!("error: {error}"),
     }
 }
@@ -38,8 +43,8 @@ async fn each_side_knows_the_other_by_name_and_role() {
     let alice = authority.credentials(&Leaf { role: Some("weft:operator"), ..Leaf::new("alice") });
     let (at_server, at_client) = to_controller(&server, &alice).await;
     let (mut at_server, mut at_client) = (at_server.unwrap(), at_client.unwrap());
-    assert_eq!(at_server.peer().to_string(), "alice (operator)");
-    assert_eq!(at_client.peer().to_string(), "controller (controller)");
+    assert_eq!(who(&at_server), "alice (operator)");
+    assert_eq!(who(&at_client), "controller (controller)");
     at_client.write_all(b"hello").await.unwrap();
     let mut buffer = [0; 5];
     at_server.read_exact(&mut buffer).await.unwrap();
@@ -102,6 +107,33 @@ async fn a_switch_must_have_the_name_of_its_node() {
     assert!(error.contains("expired"), "{error}");
 }
 
+#[tokio::test]
+async fn strangers_are_admitted_where_a_server_says_so() {
+    let authority = Authority::new();
+    let server = authority.credentials(&controller());
+    let stranger = Credentials::load(authority.trust()).unwrap();
+    let (at_server, _) = to_controller(&server, &stranger).await;
+    let error = text(at_server);
+    assert!(error.contains("peer sent no certificates"), "{error}");
+    let admitted = async |client: &Arc<Credentials>| {
+        let (here, there) = duplex(1 << 14);
+        let (server, client) = tokio::join!(
+            server.accept(there, Strangers::Admitted),
+            client.connect_to_controller(here, "localhost")
+        );
+        (text(server), text(client))
+    };
+    assert_eq!(admitted(&stranger).await, ("nobody".to_owned(), "controller (controller)".to_owned()));
+    assert_eq!(admitted(&authority.credentials(&Leaf::new("alice"))).await.0, "alice");
+    // A certificate that is shown must be good.
+    let (server, _) = admitted(&authority.credentials(&Leaf { until: 2020, ..Leaf::new("old") })).await;
+    assert!(server.contains("expired"), "{server}");
+    // Who has none cannot serve.
+    let (here, _there) = duplex(1 << 14);
+    let error = text(stranger.accept(here, Strangers::Admitted).await);
+    assert!(error.contains("there is no certificate to serve with"), "{error}");
+}
+
 /// Time is virtual: it passes while nothing can run.
 #[tokio::test(start_paused = true)]
 async fn an_open_connection_ends_once_its_certificate_is_revoked() {
@@ -151,6 +183,7 @@ async fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
     let other =
         authority.issue(&Leaf { serial: 3, ..Leaf { host: Some("localhost"), ..Leaf::new("other") } });
     let here = |name: &str| authority.path(name);
+    let other = other.own.unwrap();
     fs::copy(&other.certificate, here("controller.pem")).unwrap();
     let error = server.reload().unwrap_err().to_string();
     assert!(error.contains("its key is expected in"), "{error}");
@@ -180,14 +213,15 @@ fn files_that_cannot_be_used_are_named() {
         change(&mut files, &path);
         error(files)
     };
-    let certificate = fs::read_to_string(&files.certificate).unwrap();
-    let of_key = with(&certificate, |files, path| files.key = path.into());
+    let own = files.own.clone().unwrap();
+    let certificate = fs::read_to_string(&own.certificate).unwrap();
+    let of_key = with(&certificate, |files, path| files.own.as_mut().unwrap().key = path.into());
     assert!(of_key.contains("broken: it has no private key in PEM"), "{of_key}");
     let of_lists = with(&certificate, |files, path| files.revoked = Some(path.into()));
     assert!(of_lists.ends_with("broken: it has no revocation list in PEM"), "{of_lists}");
     let of_authorities = with("", |files, path| files.authorities = path.into());
     assert!(of_authorities.ends_with("broken: it has no certificate in PEM"), "{of_authorities}");
-    fs::set_permissions(&files.key, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(&own.key, fs::Permissions::from_mode(0o644)).unwrap();
     let of_mode = error(files);
     assert!(
         of_mode.starts_with("every user can read the key ") && of_mode.contains("chmod 600"),

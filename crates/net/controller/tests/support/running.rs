@@ -39,6 +39,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         listen: Listen::Unix(folder.join("weft.sock")),
         socket_mode: SocketMode::default(),
         credentials: None,
+        tokens: None,
         probe: PROBE,
         rule_rows: weft_core::core::RULE_ROWS,
         rules,

@@ -22,7 +22,8 @@ use crate::exit::{Failure, print_as, say};
         key = \"alice.key\"\n    \
         authorities = \"ca.pem\"\n\n\
         At an address with https, a certificate is shown: that of the context, or of WEFT_CERTIFICATE,\n\
-        WEFT_KEY and WEFT_AUTHORITIES.\n\n\
+        WEFT_KEY and WEFT_AUTHORITIES. A token is sent with each request: that in the file `token_file` of\n\
+        the context, or in WEFT_TOKEN. It needs `authorities` alone.\n\n\
         Commands ask the first of: --controller, WEFT_CONTROLLER, --context, WEFT_CONTEXT, the current\n\
         context, the usual socket. `weft --context lab get switch` is `weft get --context lab switch`."
 )]

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use tempfile::NamedTempFile;
 use toml::Spanned;
 use toml_edit::{DocumentMut, Item, Value};
-use weft_client::{Client, CredentialFiles as Files};
+use weft_client::{CertificateFiles, Client, CredentialFiles as Files};
 
-use super::Chooser;
+use super::{Chooser, Identity, Token};
 use crate::exit::Failure;
 
 /// The file of contexts, as it was read. One that does not exist has none.
@@ -40,12 +40,26 @@ struct Context {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     authorities: Option<PathBuf>,
+    token_file: Option<PathBuf>,
 }
 
-/// Where a controller is, and the certificate to show there.
+/// Where a controller is, and who is to be known there.
 pub(super) struct Target {
     pub(super) address: String,
-    pub(super) certificate: Option<Files>,
+    pub(super) identity: Identity,
+}
+
+impl Context {
+    /// What is missing beside what it names.
+    fn fault(&self) -> Option<&'static str> {
+        let Context { certificate, key, authorities, token_file, .. } = self;
+        match [certificate, key, authorities].map(Option::is_some) {
+            [false, false, false] | [true, true, true] => None,
+            [false, false, true] if token_file.is_some() => None,
+            [false, false, true] => Some("`authorities` needs `certificate` and `key`, or `token_file`"),
+            _ => Some("`certificate`, `key` and `authorities` belong together; name all three"),
+        }
+    }
 }
 
 impl ContextFile {
@@ -69,9 +83,7 @@ impl ContextFile {
             let address = &context.address;
             Client::check_address(address.get_ref())
                 .map_err(|error| file.fault(address.span().start, &error.to_string()))?;
-            let files = [&context.certificate, &context.key, &context.authorities];
-            if files.iter().any(|file| file.is_some()) && files.iter().any(|file| file.is_none()) {
-                let message = "`certificate`, `key` and `authorities` belong together; name all three";
+            if let Some(message) = context.fault() {
                 return Err(file.fault(address.span().start, message));
             }
         }
@@ -100,14 +112,15 @@ impl ContextFile {
 
     /// What a context names. Relative paths count from the folder of the file.
     fn found(&self, name: &str) -> Option<Target> {
-        let Context { address, certificate, key, authorities } = self.content.contexts.get(name)?;
+        let Context { address, certificate, key, authorities, token_file } =
+            self.content.contexts.get(name)?;
         let folder = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
         let beside = |file: &Option<PathBuf>| file.as_ref().map(|file| folder.join(file));
-        let files = || {
-            let (certificate, key) = (beside(certificate)?, beside(key)?);
-            Some(Files { certificate, key, authorities: beside(authorities)?, revoked: None })
-        };
-        Some(Target { address: address.get_ref().clone(), certificate: files() })
+        let own = beside(certificate).zip(beside(key));
+        let own = own.map(|(certificate, key)| CertificateFiles { certificate, key });
+        let files = beside(authorities).map(|authorities| Files { own, authorities, revoked: None });
+        let identity = Identity { files, token: beside(token_file).map(Token::File) };
+        Some(Target { address: address.get_ref().clone(), identity })
     }
 
     /// The current context.

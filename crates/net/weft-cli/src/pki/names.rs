@@ -11,7 +11,7 @@ const RESERVED: [&str; 2] = ["ca", "revoked"];
 
 /// The name of a certificate: its subject's common name, and the stem of its files. Nothing in it needs quotes in a shell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name(String);
+pub(crate) struct Name(String);
 
 impl FromStr for Name {
     type Err = String;

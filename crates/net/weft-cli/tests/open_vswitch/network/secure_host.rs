@@ -28,11 +28,11 @@ fn host_certificate(name: &'static str, serial: u64) -> Leaf<'static> {
 
 /// The settings of a controller with a certificate of one authority, which trusts those of another.
 fn with_certificate(controllers: &Authority, members: &Authority) -> Settings {
-    let files = controllers.issue(&controller());
+    let own = controllers.issue(&controller()).own.unwrap();
     let line = |key: &str, file: &std::path::Path| format!("{key} = {:?}", file.display().to_string());
     let configuration = vec![
-        line("tls_certificate", &files.certificate),
-        line("tls_key", &files.key),
+        line("tls_certificate", &own.certificate),
+        line("tls_key", &own.key),
         line("tls_authorities", &members.path("ca.pem")),
         line("tls_revoked", &members.path("revoked.pem")),
     ];
@@ -62,7 +62,8 @@ fn a_host_changes_to_tls_without_loss_and_no_other_certificate_is_taken() {
     let hv1 = members.issue(&host_certificate("hv1", 11));
     let authority = controllers.path("ca.pem");
     let set_ssl = |files: &weft_client::CredentialFiles| {
-        let files = [&files.key, &files.certificate, &authority].map(|file| file.to_str().unwrap());
+        let own = files.own.as_ref().unwrap();
+        let files = [&own.key, &own.certificate, &authority].map(|file| file.to_str().unwrap());
         host.vsctl(&["set-ssl", files[0], files[1], files[2]]).unwrap();
     };
     set_ssl(&hv1);

@@ -214,11 +214,15 @@ pub(crate) fn during(talks: &mut [(&mut Talk, &[usize])], work: impl FnOnce()) {
             while !stopped.load(Ordering::Relaxed) {
                 if talks.first().is_some_and(|(talk, who)| talk.is_heard(who)) {
                     for (talk, who) in &mut *talks {
-                        who.iter().for_each(|who| talk.speak(*who));
+                        for who in *who {
+                            talk.speak(*who);
+                        }
                     }
                 }
                 std::thread::sleep(EVERY);
-                talks.iter_mut().for_each(|(talk, _)| talk.hear());
+                for (talk, _) in &mut *talks {
+                    talk.hear();
+                }
             }
         });
         let _stop = Stop(&stopped);
