@@ -20,6 +20,7 @@ mod page;
 mod phrases;
 mod shell;
 mod story;
+mod threats;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
