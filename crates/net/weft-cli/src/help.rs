@@ -53,8 +53,8 @@ const GROUPS: [Group; 3] = [
     },
     Group {
         purpose: "Try it out, and set up",
-        listed: &["demo", "lab", "pki", "token", "completions"],
-        named: &[],
+        listed: &["demo", "lab", "pki"],
+        named: &["completions", "token"],
     },
 ];
 
