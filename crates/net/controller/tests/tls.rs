@@ -253,7 +253,7 @@ async fn every_call_and_path_is_refused_to_those_without_a_role_for_it() {
 /// Connections without certificates, in clear text, and half of a handshake: others are answered meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_finish_a_handshake_delays_nobody() {
-    const HALF_OPEN: usize = 200;
+    const HALF_OPEN: usize = 1_000;
     let folder = tempfile::tempdir().unwrap();
     let secure = Secure::start(folder.path()).await;
     let mut half_open = Vec::new();
