@@ -95,9 +95,8 @@ pub(crate) fn to_json(found: &ListingRows) -> String {
 
 /// A line for each listing: its name, the kinds that it is about, and the first sentence of its documentation.
 pub(crate) fn all_to_text(listings: &[Listing]) -> String {
-    let names = ["NAME", "OF", "WHAT"].map(str::to_owned);
     let row = |listing: &Listing| [listing.name.clone(), listing.kinds.join(", "), summary(listing)];
-    aligned(std::iter::once(names).chain(listings.iter().map(row)))
+    aligned(["NAME", "OF", "WHAT"], listings.iter().map(row))
 }
 
 /// The first sentence of the documentation.

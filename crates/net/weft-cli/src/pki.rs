@@ -401,11 +401,10 @@ impl List {
             };
             return print_as(true, &listed.iter().map(line).collect::<String>());
         }
-        let names = ["NAME", "ROLE", "EXPIRES", "STATE", "SERIAL"].map(str::to_owned);
         let row = |each: &store::Listed| {
             let (expires, serial) = (to_the_second(each.not_after), each.serial.to_string());
             [each.name.clone(), each.role.clone(), expires, each.state.as_str().to_owned(), serial]
         };
-        print(&aligned(std::iter::once(names).chain(listed.iter().map(row))))
+        print(&aligned(["NAME", "ROLE", "EXPIRES", "STATE", "SERIAL"], listed.iter().map(row)))
     }
 }

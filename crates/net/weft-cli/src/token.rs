@@ -164,12 +164,11 @@ impl List {
             };
             return print_as(true, &tokens.tokens().iter().map(line).collect::<String>());
         }
-        let names = ["NAME", "ROLE", "EXPIRES", "STATE", "ID"].map(str::to_owned);
         let row = |token: &Token| {
             let Token { id, name, role, expires, .. } = token.clone();
             [name, role, expires, state(token).to_owned(), id]
         };
-        print(&aligned(std::iter::once(names).chain(tokens.tokens().iter().map(row))))
+        print(&aligned(["NAME", "ROLE", "EXPIRES", "STATE", "ID"], tokens.tokens().iter().map(row)))
     }
 }
 
