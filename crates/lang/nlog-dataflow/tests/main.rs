@@ -13,6 +13,7 @@ mod life;
 mod live;
 mod operator;
 mod order;
+mod parts;
 mod random;
 mod replaced;
 mod rules;

@@ -38,12 +38,12 @@ impl<'a> Source<'a> {
         let table = state.program().schema.table(table);
         let is_bound = |term: &Term| matches!(term, Term::Variable(variable) if bound[variable.0 as usize]);
         let of_column = |(column, term): (&Column, &Term)| {
-            let is_name = !matches!(column.ty, Type::Bool | Type::Int | Type::Match | Type::Actions);
+            let is_name = !matches!(column.ty.base(), Type::Bool | Type::Int | Type::Match | Type::Actions);
             match term {
                 Term::Any => 0,
                 Term::Variable(_) if !is_bound(term) => 0,
                 // One of two values: what the rule names first is the better guess.
-                _ if column.ty == Type::Bool => 0,
+                _ if *column.ty.base() == Type::Bool => 0,
                 // Names and addresses restrict an atom more than numbers of tables and the like, which many rows share.
                 Term::Variable(_) if is_name => 8,
                 Term::Variable(_) | Term::Constant(_) => 1,
@@ -51,7 +51,8 @@ impl<'a> Source<'a> {
         };
         let known: u32 = table.columns.iter().zip(terms).map(of_column).sum();
         // Matches and actions are mostly computed: nothing can be looked up by them before they are.
-        let is_plain = |column: &usize| !matches!(table.columns[*column].ty, Type::Match | Type::Actions);
+        let is_plain =
+            |column: &usize| !matches!(table.columns[*column].ty.base(), Type::Match | Type::Actions);
         let has_key = table
             .key
             .as_ref()

@@ -89,3 +89,23 @@ fn a_computed_key_is_no_way_to_a_row() {
     assert_eq!(ways.len(), 1);
     assert!(state.tried() - before < 20, "tried {}", state.tried() - before);
 }
+
+#[test]
+fn a_number_with_a_type_of_its_own_is_no_name() {
+    // All ports have a flow with this priority: to look for these first would compute them all.
+    let text = "type flow_priority = int where value >= 0;
+        input table port(port: string, hv: string);
+        input table label(port: string, label: int) key(port);
+        table said(port: string, table_id: flow_priority, priority: flow_priority, actions: actions);
+        output table flow(hv: string, table_id: flow_priority, priority: flow_priority, actions: actions);
+        said(port, 1, 10, actions[set(tun_id, label)]) :- port(port, _), label(port, label);
+        flow(hv, table_id, priority, actions) :- said(port, table_id, priority, actions), port(port, hv);";
+    let ports = (0..500).map(|port| vec![name("p", port), name("hv", port)]).collect();
+    let labels = (0..500).map(|port| vec![name("p", port), Value::Int(port)]).collect();
+    let state = state(text, &[("port", ports), ("label", labels)]);
+    let (rows, _) = ask(&state, "flow", 0, &name("hv", 7));
+    let before = state.tried();
+    let flow = state.program().schema.find("flow").expect("it is there");
+    assert_eq!(state.derivations(flow, &rows[0], 1).len(), 1);
+    assert!(state.tried() - before < 20, "tried {}", state.tried() - before);
+}

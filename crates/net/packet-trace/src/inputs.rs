@@ -1,10 +1,10 @@
 //! The rows of input tables: which transaction inserted each, and how an engine computes them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{ColumnDelta, CommitError, Evaluator, Role, Row, RuleId, TableId, Tables};
+use nlog_data::{ColumnDelta, CommitError, Evaluator, Role, Row, TableId, Tables};
 use nlog_dataflow::{Dataflow, Options};
 
 /// The rows of the input tables, those of hooks included, each with the transaction that inserted it.
@@ -26,10 +26,7 @@ pub fn input_engine(program: &Arc<Program>) -> Result<Box<dyn Evaluator>, String
 /// # Errors
 /// The engine does not start.
 pub fn hook_engine(program: &Arc<Program>) -> Result<Box<dyn Evaluator>, String> {
-    let stages = program.hook_stages();
-    let rules: BTreeSet<RuleId> = stages.into_iter().flat_map(|stage| stage.rules).collect();
-    let rules = rules.into_iter().map(|rule| program.rule(rule).clone()).collect();
-    let of_hooks = Program { rules, ..(**program).clone() };
+    let of_hooks = program.only(program.hooks.iter().map(|wiring| wiring.to).collect());
     dataflow(Arc::new(of_hooks), Tables::These(input_tables(program).collect()))
 }
 

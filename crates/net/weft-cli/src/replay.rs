@@ -107,8 +107,8 @@ impl Replay {
     /// Prints the rows of tables.
     fn contents(&self, recorded: &Recorded, at: &Head) -> Result<(), Failure> {
         let rules = recorded.rules(at)?;
-        let program = rules.program();
-        let tables = chosen_tables(&self.tables, &program.schema)?;
+        let tables = chosen_tables(&self.tables, &rules.program().schema)?;
+        let program = &Arc::new(rules.program().only(tables.clone()));
         let mut engine = engine_at(recorded, (&rules, program), &tables, at.txn, usize::from(self.workers))?;
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
         let mut writer = ContentsWriter::new(&mut out);
@@ -125,8 +125,8 @@ impl Replay {
         let from = recorded.last_until(Some(from))?;
         recorded.check_other_rules(&from, at)?;
         let rules = recorded.rules(&from)?;
-        let program = rules.program().clone();
-        let tables = chosen_tables(&self.tables, &program.schema)?;
+        let tables = chosen_tables(&self.tables, &rules.program().schema)?;
+        let program = Arc::new(rules.program().only(tables.clone()));
         let engine = engine_at(&recorded, (&rules, &program), &tables, from.txn, usize::from(self.workers))?;
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
         let mut run = Run::of_journal(recorded.file(), program, from.txn, at.txn);

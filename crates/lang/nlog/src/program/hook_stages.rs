@@ -42,6 +42,25 @@ impl Program {
         (0..count).map(stage).collect()
     }
 
+    /// The program with only the rules that these tables depend on. All tables and hooks stay, so it takes the same transactions and
+    /// memories; a hook that none of these tables depends on may have nothing to read.
+    #[must_use]
+    pub fn only(&self, tables: BTreeSet<TableId>) -> Program {
+        let (mut tables, mut rules) = self.upstream(tables);
+        loop {
+            let sources =
+                self.hooks.iter().filter(|wiring| tables.contains(&wiring.to)).map(|wiring| wiring.from);
+            let missing: BTreeSet<TableId> = sources.filter(|from| !tables.contains(from)).collect();
+            if missing.is_empty() {
+                break;
+            }
+            tables.extend(missing);
+            (tables, rules) = self.upstream(tables);
+        }
+        let rules = rules.into_iter().map(|rule| self.rule(rule).clone()).collect();
+        Program { rules, ..self.clone() }
+    }
+
     /// The tables that tables depend on through rules, these among them, and the rules.
     fn upstream(&self, mut tables: BTreeSet<TableId>) -> (BTreeSet<TableId>, Vec<RuleId>) {
         let mut rules = Vec::new();

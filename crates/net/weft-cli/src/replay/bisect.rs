@@ -83,6 +83,7 @@ fn watch(recorded: &Recorded, atom: &str, at: &Head, workers: usize) -> Result<(
     let first = recorded.first();
     recorded.check_other_rules(first, at)?;
     let (rules, tables) = (recorded.rules(at)?, BTreeSet::from([pattern.table]));
+    let program = Arc::new(program.only(tables.clone()));
     let mut engine = engine_at(recorded, (&rules, &program), &tables, first.txn, workers)?;
     let mut watched =
         Watched { program: Arc::clone(&program), pattern, count: 0, appeared: None, vanished: None };
