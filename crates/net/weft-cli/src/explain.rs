@@ -1,6 +1,6 @@
 //! `weft explain` and `weft why-not`: why a row is present or missing after some transactions, or in a running controller.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -233,14 +233,25 @@ pub(crate) fn input_rows_after(
     {
         return Ok((rows.map(|row| (row, UNKNOWN)).collect(), Ok(())));
     }
-    if let Some(past) = past(begin.as_ref(), program, source, until) {
-        let mut engine = hook_engine(program).map_err(Failure::Outside)?;
-        if let Some(origins) = rows_of(past, &mut *engine)? {
-            return Ok((origins, Ok(())));
-        }
+    if let Some(file) = source.only_file().filter(|_| begin.is_none())
+        && let Some(origins) = recorded_rows(program, file, until)?
+    {
+        return Ok((origins, Ok(())));
     }
     let Inputs { run, origins, .. } = Inputs::read(begin, program, source, until)?;
     Ok((origins, run.finish()))
+}
+
+/// The rows of the inputs as the records of a controller add up to them. None if a file has other transactions, or the program refuses the
+/// rows.
+pub(crate) fn recorded_rows(
+    program: &Arc<Program>,
+    file: &Path,
+    until: Option<u64>,
+) -> Result<Option<Origins>, Failure> {
+    let Some(past) = view(program, file, until) else { return Ok(None) };
+    let mut engine = hook_engine(program).map_err(Failure::Outside)?;
+    rows_of(past, &mut *engine)
 }
 
 /// What the records of a controller add up to, if there are no other transactions.
@@ -250,7 +261,10 @@ fn past(
     source: &Source,
     until: Option<u64>,
 ) -> Option<JournalView> {
-    let file = source.only_file().filter(|_| begin.is_none())?;
+    view(program, source.only_file().filter(|_| begin.is_none())?, until)
+}
+
+fn view(program: &Arc<Program>, file: &Path, until: Option<u64>) -> Option<JournalView> {
     // Whoever runs each transaction finds out what is wrong with the file.
     JournalView::read(program, controller::journal::open(file).ok()?, until).ok()?
 }

@@ -239,6 +239,11 @@ impl Recorded {
         Ok(())
     }
 
+    /// Whether the same rules ran all the time.
+    pub(crate) fn has_one_program(&self) -> Result<bool, Failure> {
+        Ok(self.changes_of_rules()?.is_empty())
+    }
+
     /// The changes of rules, each with its transaction.
     fn changes_of_rules(&self) -> Result<&[(u64, RulesChange)], Failure> {
         /// How the member of a record begins. A text within a record would have its quotes escaped.

@@ -1,10 +1,11 @@
 //! The transaction that changed what becomes of a packet.
 
-use packet_trace::{Network, hook_engine, input_rows, text};
+use packet_trace::{Network, Origins, hook_engine, input_rows, text};
 use weft_core::rules::Rules;
 
 use super::load;
 use crate::exit::{Failure, print};
+use crate::explain::recorded_rows;
 use crate::recorded::{Head, Moment, Recorded};
 use crate::trace::TracedPacket;
 
@@ -14,6 +15,9 @@ struct Verdict {
     arrives: bool,
     text: String,
 }
+
+/// How many times as far the next state lies. Each takes seconds in a large network: by twos, there would be half as many again to look at.
+const FARTHER: u64 = 8;
 
 /// The past of a packet.
 struct Past {
@@ -34,18 +38,30 @@ impl Past {
         }
     }
 
-    fn trace(&self, txn: u64) -> Result<Verdict, Failure> {
+    /// The rows of the inputs after a transaction.
+    fn rows(&self, txn: u64) -> Result<Origins, Failure> {
         let program = self.rules.program();
+        // Other rules may have declared rows otherwise.
+        if self.recorded.has_one_program()?
+            && let Some(rows) = recorded_rows(program, self.recorded.file(), Some(txn))?
+        {
+            return Ok(rows);
+        }
         let mut engine = hook_engine(program).map_err(Failure::Outside)?;
         load(&self.recorded, (&self.rules, program), txn, &mut *engine)?;
-        let rows = input_rows(program, &mut *engine).map_err(|error| Failure::Outside(error.to_string()))?;
+        input_rows(program, &mut *engine).map_err(|error| Failure::Outside(error.to_string()))
+    }
+
+    fn trace(&self, txn: u64) -> Result<Verdict, Failure> {
+        let program = self.rules.program();
+        let rows = self.rows(txn)?;
         let mut network = Network::new(program, rows).map_err(Failure::Rejected)?;
         let trace = self.packet.trace(&mut network)?;
         Ok(Verdict { arrives: trace.is_delivered(), text: text::verdict(&trace) })
     }
 
     /// The first transaction up to the last one since which the packet arrives, or does not, as it does at the end. If it came and
-    /// went several times, it is one of these changes: the states are looked at that lie ever twice as far from the end, and then
+    /// went several times, it is one of these changes: the states are looked at that lie ever eight times as far from the end, and then
     /// the halves between the two where it differs. `None` if it is the same in all of them.
     fn change(&self, first: u64, last: u64, arrives: bool) -> Result<Option<u64>, Failure> {
         let differs = |txn| Ok::<_, Failure>(self.after(txn)?.arrives != arrives);
@@ -58,7 +74,7 @@ impl Past {
             if differs(earlier)? {
                 break earlier;
             }
-            (same, distance) = (earlier, distance * 2);
+            (same, distance) = (earlier, distance * FARTHER);
         };
         while same - other > 1 {
             let middle = other + (same - other) / 2;
