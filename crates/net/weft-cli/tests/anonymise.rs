@@ -25,6 +25,8 @@ fn objects() -> Vec<String> {
     let all = [
         node(1),
         node(2),
+        json!({"kind": "tenant", "id": "secret-tenant", "physical_networks": ["secret-net"], "quota": {"switch": 3},
+            "ids": "secret-", "addresses": ["198.51.100.128/25"]}),
         json!({"kind": "switch", "id": "secret-switch", "tenant": "secret-tenant"}),
         port(1),
         port(2),

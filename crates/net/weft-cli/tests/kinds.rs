@@ -10,12 +10,16 @@ use weft_core::rules::Rules;
 use crate::support::root;
 
 /// The files that name several kinds of the built-in rules, and why.
-const NAMING: [(&str, &str); 5] = [
+const NAMING: [(&str, &str); 6] = [
     (
         "crates/net/packet-trace/src/cause.rs",
         "the objects on a switch that say why no port there has an address",
     ),
     ("crates/net/packet-trace/src/findings/acls.rs", "findings about ACLs"),
+    (
+        "crates/net/packet-trace/src/findings/objects.rs",
+        "the tenant of a switch: a field, beside the kind of that name",
+    ),
     ("crates/net/packet-trace/src/findings/routers.rs", "findings about routers"),
     ("crates/net/packet-trace/src/findings/security.rs", "findings about port security"),
     ("crates/net/packet-trace/src/packet.rs", "where a packet may come from"),

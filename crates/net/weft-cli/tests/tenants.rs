@@ -59,3 +59,54 @@ tenant acme: not up: 0 of 2 are
     assert_eq!(nobody.has_status(1).stderr, "error: no object has tenant `nobody`\n");
     status(&["acme", "--drops"]).has_status(2);
 }
+
+#[test]
+fn a_quota_refuses_with_what_is_allowed_and_what_uses_it() {
+    let controller = controller();
+    apply(&controller, ACME);
+    let quota = "
+{kind: tenant, id: acme, quota: {switch: 2, router_port: 1, localnet_port: 1, flows: 10}, physical_networks: [lab, office]}
+---
+{kind: switch, id: more, tenant: acme}
+";
+    apply(&controller, quota);
+    let refused = |text: &str, wanted: &str| {
+        controller.folder.write("refused.yaml", text);
+        let file = controller.folder.path("refused.yaml").display().to_string();
+        let outcome = controller.weft(&["apply", "--yes", "-f", &file]);
+        assert!(outcome.has_status(1).stderr.contains(wanted), "{wanted}\nis not in\n{}", outcome.stderr);
+    };
+    refused(
+        "{kind: switch, id: third, tenant: acme}",
+        "tenant acme: quota: allows 2 of switch, and there would be 3; delete some, or raise the quota",
+    );
+    refused(
+        "{kind: router_port, id: edge-more, router: edge, switch: more, mac: '02:00:00:00:ff:03', networks: [10.0.2.254/24]}",
+        "quota: allows 1 of router_port, and there would be 2; edge has 2 of them; delete some, or raise the quota",
+    );
+    refused(
+        "{kind: localnet_port, id: uplink, switch: more, physical_network: dc}",
+        "physical_network: dc is not one of the physical networks of tenant acme (lab, office); use one of these, or add it to \
+         `physical_networks` of the tenant",
+    );
+    refused("{kind: tenant, id: acme, quota: {switches: 1}}", "switch");
+    apply(&controller, "{kind: localnet_port, id: uplink, switch: more, physical_network: lab}");
+    // What one gives up, another can have.
+    apply(
+        &controller,
+        "{kind: switch, id: third, tenant: acme}\n---\n{kind: switch, id: more, tenant: umbra}",
+    );
+
+    let got = controller.weft(&["get", "tenant", "acme", "--json"]);
+    let got: Value = serde_json::from_str(&got.has_status(0).stdout).unwrap();
+    let used = json!(["localnet_port: 0 of 1", "router_port: 1 of 1", "switch: 2 of 2"]);
+    assert_eq!(got["state"]["used"], used, "{got}");
+    // A declared tenant is told as one that is only named.
+    let status = controller.weft(&["status", "--tenant", "acme"]);
+    assert!(status.has_status(0).stdout.starts_with("tenant acme: not up: "), "{}", status.stdout);
+    let unowned = controller.weft(&["delete", "tenant", "acme", "--yes"]);
+    unowned.has_status(0);
+    assert!(
+        controller.weft(&["status", "--tenant", "acme"]).has_status(0).stdout.starts_with("tenant acme: ")
+    );
+}

@@ -63,16 +63,19 @@ impl Misfit {
         let Some(Subject { table, name }) = &self.subject else { return self };
         let (_, index) = nlog::compile_indexed(sources);
         let numbers = 0..sources.files().len() as u32;
-        let declares = |symbol: &&Symbol, name: &str, is_column: bool| {
-            let is_column_or_not = (symbol.kind == SymbolKind::Column) == is_column;
-            symbol.name == name && symbol.definition == Some(symbol.span) && is_column_or_not
+        let declares = |symbol: &&Symbol, name: &str, kind: SymbolKind| {
+            symbol.name == name && symbol.definition == Some(symbol.span) && symbol.kind == kind
         };
         let find = |file: u32| {
             let mut symbols = index.symbols(file);
-            let outer = symbols.find(|symbol| declares(symbol, table.unwrap_or(name), false))?;
+            let outer = symbols.find(|symbol| declares(symbol, table.unwrap_or(name), SymbolKind::Table))?;
             // The columns of a table follow its name.
             let is_column = table.is_some_and(|table| table != name);
-            if is_column { symbols.find(|symbol| declares(symbol, name, true)) } else { Some(outer) }
+            if is_column {
+                symbols.find(|symbol| declares(symbol, name, SymbolKind::Column))
+            } else {
+                Some(outer)
+            }
         };
         self.place = numbers.into_iter().find_map(find).map(|symbol| {
             let file = sources.file(symbol.span.file);
