@@ -1,10 +1,12 @@
 //! The transaction that changed what becomes of a packet.
 
+use std::time::{Duration, Instant};
+
 use packet_trace::{Network, Origins, hook_engine, input_rows, text};
 use weft_core::rules::Rules;
 
 use super::load;
-use crate::exit::{Failure, print};
+use crate::exit::{Failure, print, say};
 use crate::explain::recorded_rows;
 use crate::recorded::{Head, Moment, Recorded};
 use crate::trace::TracedPacket;
@@ -19,11 +21,15 @@ struct Verdict {
 /// How many times as far the next state lies. Each takes seconds in a large network: by twos, there would be half as many again to look at.
 const FARTHER: u64 = 8;
 
+/// Who waits longer is told what has been looked at.
+const SILENT: Duration = Duration::from_secs(3);
+
 /// The past of a packet.
 struct Past {
     recorded: Recorded,
     rules: Rules,
     packet: TracedPacket,
+    begun: Instant,
 }
 
 impl Past {
@@ -64,7 +70,13 @@ impl Past {
     /// went several times, it is one of these changes: the states are looked at that lie ever eight times as far from the end, and then
     /// the halves between the two where it differs. `None` if it is the same in all of them.
     fn change(&self, first: u64, last: u64, arrives: bool) -> Result<Option<u64>, Failure> {
-        let differs = |txn| Ok::<_, Failure>(self.after(txn)?.arrives != arrives);
+        let differs = |txn| {
+            let found = self.after(txn)?;
+            if self.begun.elapsed() > SILENT {
+                say(format_args!("after transaction {txn}: {}", found.text));
+            }
+            Ok::<_, Failure>(found.arrives != arrives)
+        };
         let (mut same, mut distance) = (last, 1);
         let mut other = loop {
             if same == first {
@@ -92,7 +104,7 @@ impl Past {
 pub(super) fn run(recorded: Recorded, words: &str, at: &Head) -> Result<(), Failure> {
     let packet = TracedPacket::parse(words)?;
     let rules = recorded.rules(at)?;
-    let mut past = Past { recorded, rules, packet };
+    let mut past = Past { recorded, rules, packet, begun: Instant::now() };
     let end = past.trace(at.txn)?;
     let now = format!("after transaction {}: {}\n", at.txn, end.text);
     let mut last = at.txn;
