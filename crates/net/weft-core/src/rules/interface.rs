@@ -63,19 +63,18 @@ impl Misfit {
         let Some(Subject { table, name }) = &self.subject else { return self };
         let (_, index) = nlog::compile_indexed(sources);
         let numbers = 0..sources.files().len() as u32;
-        let declares = |symbol: &&Symbol, name: &str, kind: SymbolKind| {
-            symbol.name == name && symbol.definition == Some(symbol.span) && symbol.kind == kind
+        let declares = |symbol: &&Symbol, name: &str, kinds: &[SymbolKind]| {
+            symbol.name == name && symbol.definition == Some(symbol.span) && kinds.contains(&symbol.kind)
         };
         let find = |file: u32| {
             let mut symbols = index.symbols(file);
-            let outer = symbols.find(|symbol| declares(symbol, table.unwrap_or(name), SymbolKind::Table))?;
+            // Members and fields may have the same name.
+            let outer = [SymbolKind::Table, SymbolKind::Constant];
+            let outer = symbols.find(|symbol| declares(symbol, table.unwrap_or(name), &outer))?;
             // The columns of a table follow its name.
             let is_column = table.is_some_and(|table| table != name);
-            if is_column {
-                symbols.find(|symbol| declares(symbol, name, SymbolKind::Column))
-            } else {
-                Some(outer)
-            }
+            let mut column = || symbols.find(|symbol| declares(symbol, name, &[SymbolKind::Column]));
+            if is_column { column() } else { Some(outer) }
         };
         self.place = numbers.into_iter().find_map(find).map(|symbol| {
             let file = sources.file(symbol.span.file);
