@@ -233,7 +233,7 @@ pub(crate) fn input_rows_after(
     {
         return Ok((rows.map(|row| (row, UNKNOWN)).collect(), Ok(())));
     }
-    if let Some(file) = source.only_file().filter(|_| begin.is_none())
+    if let Some(file) = only_file(begin.as_ref(), source)
         && let Some(origins) = recorded_rows(program, file, until)?
     {
         return Ok((origins, Ok(())));
@@ -254,16 +254,12 @@ pub(crate) fn recorded_rows(
     rows_of(past, &mut *engine)
 }
 
-/// What the records of a controller add up to, if there are no other transactions.
-fn past(
-    begin: Option<&Begin>,
-    program: &Arc<Program>,
-    source: &Source,
-    until: Option<u64>,
-) -> Option<JournalView> {
-    view(program, source.only_file().filter(|_| begin.is_none())?, until)
+/// The file with all transactions, if nothing comes before it or beside it.
+fn only_file<'a>(begin: Option<&Begin>, source: &'a Source) -> Option<&'a Path> {
+    source.only_file().filter(|_| begin.is_none())
 }
 
+/// What the records of a controller add up to, if the file has no other transactions.
 fn view(program: &Arc<Program>, file: &Path, until: Option<u64>) -> Option<JournalView> {
     // Whoever runs each transaction finds out what is wrong with the file.
     JournalView::read(program, controller::journal::open(file).ok()?, until).ok()?
@@ -298,7 +294,7 @@ impl Inputs {
     ) -> Result<Inputs, Failure> {
         let mut run = Run::new(source, Arc::clone(program));
         run.until = until;
-        if let Some(past) = past(begin.as_ref(), program, source, until) {
+        if let Some(past) = only_file(begin.as_ref(), source).and_then(|file| view(program, file, until)) {
             let mut engine = input_engine(program).map_err(Failure::Outside)?;
             if let Some(origins) = rows_of(past, &mut *engine)? {
                 return Ok(Inputs { run, running: Running::Fixed(engine), origins });

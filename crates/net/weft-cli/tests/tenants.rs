@@ -101,7 +101,7 @@ fn a_quota_refuses_with_what_is_allowed_and_what_uses_it() {
     let got: Value = serde_json::from_str(&got.has_status(0).stdout).unwrap();
     let used = json!(["localnet_port: 0 of 1", "router_port: 1 of 1", "switch: 2 of 2"]);
     assert_eq!(got["state"]["used"], used, "{got}");
-    // A declared tenant is told as one that is only named.
+    // The status of a declared tenant is that of one that objects only name.
     let status = controller.weft(&["status", "--tenant", "acme"]);
     assert!(status.has_status(0).stdout.starts_with("tenant acme: not up: "), "{}", status.stdout);
     let unowned = controller.weft(&["delete", "tenant", "acme", "--yes"]);

@@ -24,7 +24,7 @@ impl Program {
     /// The hooks in stages: each hook is one stage later than the hooks that its source depends on.
     pub fn hook_stages(&self) -> Vec<HookStage> {
         let sources: Vec<BTreeSet<TableId>> =
-            self.hooks.iter().map(|wiring| self.upstream(BTreeSet::from([wiring.from])).0).collect();
+            self.hooks.iter().map(|wiring| self.upstream(BTreeSet::from([wiring.from]), false).0).collect();
         let mut stage_of = vec![0; self.hooks.len()];
         // No hook depends on itself, so each pass settles at least one more.
         for _ in 0..self.hooks.len() {
@@ -36,7 +36,8 @@ impl Program {
         let count = stage_of.iter().max().map_or(0, |last| last + 1);
         let stage = |stage: usize| {
             let hooks: Vec<usize> = (0..self.hooks.len()).filter(|hook| stage_of[*hook] == stage).collect();
-            let (tables, rules) = self.upstream(hooks.iter().map(|hook| self.hooks[*hook].from).collect());
+            let (tables, rules) =
+                self.upstream(hooks.iter().map(|hook| self.hooks[*hook].from).collect(), false);
             HookStage { hooks, tables, rules }
         };
         (0..count).map(stage).collect()
@@ -46,28 +47,25 @@ impl Program {
     /// memories; a hook that none of these tables depends on may have nothing to read.
     #[must_use]
     pub fn only(&self, tables: BTreeSet<TableId>) -> Program {
-        let (mut tables, mut rules) = self.upstream(tables);
-        loop {
-            let sources =
-                self.hooks.iter().filter(|wiring| tables.contains(&wiring.to)).map(|wiring| wiring.from);
-            let missing: BTreeSet<TableId> = sources.filter(|from| !tables.contains(from)).collect();
-            if missing.is_empty() {
-                break;
-            }
-            tables.extend(missing);
-            (tables, rules) = self.upstream(tables);
-        }
+        let (_, rules) = self.upstream(tables, true);
         let rules = rules.into_iter().map(|rule| self.rule(rule).clone()).collect();
         Program { rules, ..self.clone() }
     }
 
-    /// The tables that tables depend on through rules, these among them, and the rules.
-    fn upstream(&self, mut tables: BTreeSet<TableId>) -> (BTreeSet<TableId>, Vec<RuleId>) {
+    /// The tables that tables depend on through rules, and through hooks if so wanted, these among them, and the rules.
+    fn upstream(
+        &self,
+        mut tables: BTreeSet<TableId>,
+        through_hooks: bool,
+    ) -> (BTreeSet<TableId>, Vec<RuleId>) {
         let mut rules = Vec::new();
         // Backwards, so that all readers of a table are visited before it.
         for head in self.order.iter().rev() {
             if !tables.contains(head) {
                 continue;
+            }
+            if through_hooks {
+                tables.extend(self.hook_of(*head).map(|wiring| wiring.from));
             }
             for (id, rule) in self.rules_of(*head) {
                 rules.push(id);

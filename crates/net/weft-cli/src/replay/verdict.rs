@@ -18,10 +18,11 @@ struct Verdict {
     text: String,
 }
 
-/// How many times as far the next state lies. Each takes seconds in a large network: by twos, there would be half as many again to look at.
+/// How many times as far from the end the next state lies. A state takes seconds in a large network, and steps of two would need half as
+/// many again.
 const FARTHER: u64 = 8;
 
-/// Who waits longer is told what has been looked at.
+/// After so long, a bisect reports each state that it has traced.
 const SILENT: Duration = Duration::from_secs(3);
 
 /// The past of a packet.
