@@ -3,25 +3,32 @@
 use mutual_tls::{Identity, Role};
 use tonic::Status;
 use tonic::codegen::http::{Method, Request};
+use weft_core::api_names::AT_TOP;
 
 use crate::problem::is_grpc;
 
 /// What a call does, as far as roles tell it apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// It reads.
+    /// It reads objects.
+    ReadObjects,
+    /// It changes objects.
+    ChangeObjects,
+    /// It says what kinds of objects there are, or that the controller serves. That is of no network.
+    Describe,
+    /// It reads anything else.
     Read,
-    /// It may change the network or the rules.
+    /// It may change anything.
     Change,
 }
 
 /// The calls of the API. A test holds that each has an entry here.
 pub(crate) const CALLS: [(&str, Verb); 22] = [
-    ("Apply", Verb::Change),
-    ("Delete", Verb::Change),
-    ("Set", Verb::Change),
-    ("Get", Verb::Read),
-    ("Watch", Verb::Read),
+    ("Apply", Verb::ChangeObjects),
+    ("Delete", Verb::ChangeObjects),
+    ("Set", Verb::ChangeObjects),
+    ("Get", Verb::ReadObjects),
+    ("Watch", Verb::ReadObjects),
     ("ListFlows", Verb::Read),
     ("ListLogicalFlows", Verb::Read),
     ("ReadListing", Verb::Read),
@@ -48,6 +55,10 @@ const ABOUT: [&str; 3] = [
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 ];
+/// The paths of HTTP that describe the API.
+const DESCRIPTIONS: [&str; 2] = ["openapi.json", "schema"];
+/// The path that applies documents.
+const APPLY: &str = "apply";
 /// The paths of `POST` that only read: their parameters are in the body. A test compares them with the paths of HTTP.
 pub(crate) const QUESTIONS: [&str; 3] = ["/v1/trace", "/v1/explain", "/v1/why-not"];
 
@@ -69,17 +80,37 @@ fn verb<B>(request: &Request<B>) -> Verb {
         let (service, call) =
             path.strip_prefix('/').and_then(|path| path.split_once('/')).unwrap_or_default();
         let found = CALLS.iter().find(|(name, _)| service == SERVICE && *name == call);
-        let about = ABOUT.contains(&service).then_some(Verb::Read);
+        let about = ABOUT.contains(&service).then_some(Verb::Describe);
         return found.map(|(_, verb)| *verb).or(about).unwrap_or(Verb::Change);
     }
+    let parts: Vec<&str> = path.strip_prefix("/v1/").unwrap_or_default().split('/').collect();
+    // The names of kinds are none of those that the API itself has.
+    let is_of_objects = match parts[..] {
+        [kinds] | [kinds, _] => !kinds.is_empty() && !AT_TOP.contains(&kinds),
+        _ => false,
+    };
     match *request.method() {
+        Method::GET | Method::HEAD | Method::OPTIONS if is_of_objects => Verb::ReadObjects,
+        Method::GET | Method::HEAD | Method::OPTIONS if DESCRIPTIONS.contains(&parts[0]) => Verb::Describe,
         Method::GET | Method::HEAD | Method::OPTIONS => Verb::Read,
         Method::POST if QUESTIONS.contains(&path) => Verb::Read,
+        Method::POST if parts == [APPLY] => Verb::ChangeObjects,
+        Method::PUT | Method::PATCH | Method::DELETE if is_of_objects && parts.len() == 2 => {
+            Verb::ChangeObjects
+        }
         _ => Verb::Change,
     }
 }
 
 impl Access {
+    /// The tenant whose objects alone the caller sees and changes.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        match self {
+            Access::Of(Identity { role: Some(Role::Tenant(tenant)), .. }) => Some(tenant),
+            _ => None,
+        }
+    }
+
     /// Why a request is refused.
     pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<Status> {
         self.refusal(verb(request))
@@ -95,14 +126,21 @@ impl Access {
             }
             Access::Of(identity) => identity,
         };
-        let why = match (&identity.role, verb) {
-            (Some(Role::Operator), _) | (Some(Role::Viewer), Verb::Read) => return None,
-            (Some(Role::Viewer), Verb::Change) => {
+        let reads = matches!(verb, Verb::ReadObjects | Verb::Describe | Verb::Read);
+        let is_of_objects = matches!(verb, Verb::ReadObjects | Verb::ChangeObjects | Verb::Describe);
+        let why = match &identity.role {
+            Some(Role::Operator) => return None,
+            Some(Role::Viewer) if reads => return None,
+            Some(Role::Tenant(_)) if is_of_objects => return None,
+            Some(Role::Viewer) => {
                 format!("{identity} may read and not change anything; changes need the role operator")
             }
-            (Some(Role::Node | Role::Controller) | None, _) => format!(
-                "the certificate of {identity} gives no access to the API; it needs the role operator or viewer, as `weft pki client \
-                 NAME --role ROLE` writes it"
+            Some(Role::Tenant(_)) => format!(
+                "{identity} may read and change objects of the tenant, and nothing else; ask an operator, or for the role viewer"
+            ),
+            Some(Role::Node | Role::Controller) | None => format!(
+                "the certificate of {identity} gives no access to the API; it needs the role operator, tenant or viewer, as `weft pki \
+                 client NAME --role ROLE` writes it"
             ),
         };
         Some(Status::permission_denied(why))
@@ -143,35 +181,54 @@ mod tests {
         for path in ["/weft.v1.Controller/Unknown", "/weft.v2.Controller/Get", "/Get", "/"] {
             assert_eq!(of(Method::POST, path, true), Verb::Change, "{path}");
         }
-        assert_eq!(of(Method::POST, "/weft.v1.Controller/Get", true), Verb::Read);
-        assert_eq!(of(Method::POST, "/grpc.health.v1.Health/Check", true), Verb::Read);
+        assert_eq!(of(Method::POST, "/weft.v1.Controller/Get", true), Verb::ReadObjects);
+        assert_eq!(of(Method::POST, "/weft.v1.Controller/Trace", true), Verb::Read);
+        assert_eq!(of(Method::POST, "/grpc.health.v1.Health/Check", true), Verb::Describe);
         // The same path without gRPC is none.
         assert_eq!(of(Method::POST, "/weft.v1.Controller/Get", false), Verb::Change);
-        assert_eq!(of(Method::GET, "/v1/switches", false), Verb::Read);
-        assert_eq!(of(Method::POST, "/v1/trace", false), Verb::Read);
-        for (method, path) in [
-            (Method::POST, "/v1/apply"),
-            (Method::POST, "/v1/rules"),
-            (Method::POST, "/v1/trace/more"),
-            (Method::PUT, "/v1/switches/s1"),
-            (Method::PATCH, "/v1/switches/s1"),
-            (Method::DELETE, "/v1/switches/s1"),
+        for (method, path, verb) in [
+            (Method::GET, "/v1/switches", Verb::ReadObjects),
+            (Method::GET, "/v1/switches/s1", Verb::ReadObjects),
+            (Method::GET, "/v1/switches/s1/flows", Verb::Read),
+            (Method::GET, "/v1/switches/s1/history", Verb::Read),
+            (Method::GET, "/v1/status", Verb::Read),
+            (Method::GET, "/v1/transactions/1", Verb::Read),
+            (Method::GET, "/v1/network/tunnels", Verb::Read),
+            (Method::GET, "/v1/schema/switch", Verb::Describe),
+            (Method::GET, "/v1/", Verb::Read),
+            (Method::GET, "/", Verb::Read),
+            (Method::POST, "/v1/trace", Verb::Read),
+            (Method::POST, "/v1/apply", Verb::ChangeObjects),
+            (Method::PUT, "/v1/switches/s1", Verb::ChangeObjects),
+            (Method::PATCH, "/v1/switches/s1", Verb::ChangeObjects),
+            (Method::DELETE, "/v1/switches/s1", Verb::ChangeObjects),
+            (Method::POST, "/v1/apply/more", Verb::Change),
+            (Method::POST, "/v1/rules", Verb::Change),
+            (Method::PUT, "/v1/rules/rollback", Verb::Change),
+            (Method::POST, "/v1/rollback", Verb::Change),
+            (Method::POST, "/v1/trace/more", Verb::Change),
+            (Method::PUT, "/v1/switches", Verb::Change),
+            (Method::DELETE, "/v1/switches/s1/flows", Verb::Change),
         ] {
-            assert_eq!(of(method.clone(), path, false), Verb::Change, "{method} {path}");
+            assert_eq!(of(method.clone(), path, false), verb, "{method} {path}");
         }
     }
 
     #[test]
     fn each_role_may_do_what_it_says() {
+        const VERBS: [Verb; 5] =
+            [Verb::ReadObjects, Verb::ChangeObjects, Verb::Describe, Verb::Read, Verb::Change];
         let may = |role: Option<Role>| {
             let access = Access::Of(Identity { name: "a".to_owned(), role });
-            [Verb::Read, Verb::Change].map(|verb| access.refusal(verb).is_none())
+            VERBS.map(|verb| access.refusal(verb).is_none())
         };
-        assert_eq!(may(Some(Role::Operator)), [true, true]);
-        assert_eq!(may(Some(Role::Viewer)), [true, false]);
+        assert_eq!(may(Some(Role::Operator)), [true; 5]);
+        assert_eq!(may(Some(Role::Viewer)), [true, false, true, true, false]);
+        assert_eq!(may(Some(Role::Tenant("acme".to_owned()))), [true, true, true, false, false]);
         for none in [Some(Role::Node), Some(Role::Controller), None] {
-            assert_eq!(may(none), [false, false]);
+            assert_eq!(may(none), [false; 5]);
         }
-        assert_eq!([Verb::Read, Verb::Change].map(|verb| Access::Open.refusal(verb).is_none()), [true; 2]);
+        assert_eq!(VERBS.map(|verb| Access::Open.refusal(verb).is_none()), [true; 5]);
+        assert_eq!(VERBS.map(|verb| Access::Unknown.refusal(verb).is_none()), [false; 5]);
     }
 }

@@ -443,7 +443,18 @@ fn no_logical_flows(id: &str) -> Status {
 /// The requester, as named by the client and as identified by the system, and the key of the request.
 fn origin(by: String, extensions: &tonic::Extensions, key: Option<RequestKey>) -> Result<Origin, Status> {
     let by = requester(by).map_err(Status::invalid_argument)?;
-    Ok(Origin { by, peer: extensions.get::<Caller>().map(|caller| caller.peer.clone()), key })
+    let tenant = tenant(extensions);
+    // A key of one tenant must not say that another one has used the same.
+    let key = key.map(|key| match &tenant {
+        Some(tenant) => RequestKey { text: format!("{tenant}/{}", key.text), ..key },
+        None => key,
+    });
+    Ok(Origin { by, peer: extensions.get::<Caller>().map(|caller| caller.peer.clone()), key, tenant })
+}
+
+/// The tenant whose objects alone the caller sees and changes.
+fn tenant(extensions: &tonic::Extensions) -> Option<String> {
+    extensions.get::<Caller>().and_then(Caller::tenant).map(str::to_owned)
 }
 
 /// The account of the connection that a call came over.

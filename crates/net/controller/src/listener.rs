@@ -115,6 +115,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// The tenant whose objects alone it sees and changes.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        self.access.tenant()
+    }
+
     /// The same over TLS, which has shown this certificate, or none.
     pub(crate) fn over_tls(self, certificate: Option<&Identity>) -> Caller {
         match certificate {

@@ -31,6 +31,7 @@ mod shutdown;
 mod stale_writes;
 mod starting;
 mod support;
+mod tenants;
 mod tls;
 mod tokens;
 mod trace;

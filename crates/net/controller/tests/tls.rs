@@ -149,9 +149,19 @@ async fn a_viewer_reads_and_changes_nothing() {
 const PERMISSION_DENIED: &str = "7";
 const UNAUTHENTICATED: &str = "16";
 
+/// What a request does.
+#[derive(Debug, Clone, Copy)]
+struct Does {
+    /// It changes nothing.
+    reads: bool,
+    /// It is about single objects, so that it can be limited to those of a tenant, or about no network at all.
+    is_of_objects: bool,
+}
+
 /// Every call of the service as a request of gRPC with an empty message, and every path of HTTP with each of its methods: its name, and
-/// whether it only reads.
-async fn requests(secure: &Secure) -> Vec<(String, bool, http::request::Builder)> {
+/// what it does.
+async fn requests(secure: &Secure) -> Vec<(String, Does, http::request::Builder)> {
+    let of_objects = ["Apply", "Delete", "Set", "Get", "Watch"];
     let changes = ["Apply", "Delete", "Set", "Rollback", "LoadRules", "RollbackRules"];
     let described: FileDescriptorSet = prost::Message::decode(DESCRIPTORS).unwrap();
     let methods = described.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method);
@@ -159,15 +169,25 @@ async fn requests(secure: &Secure) -> Vec<(String, bool, http::request::Builder)
         .map(|method| {
             let uri = format!("https://localhost/weft.v1.Controller/{}", method.name());
             let request = http::Request::post(uri).header("content-type", "application/grpc");
-            (method.name().to_owned(), !changes.contains(&method.name()), request.header("te", "trailers"))
+            let does = Does {
+                reads: !changes.contains(&method.name()),
+                is_of_objects: of_objects.contains(&method.name()),
+            };
+            (method.name().to_owned(), does, request.header("te", "trailers"))
         })
         .collect();
     let questions = ["/v1/trace", "/v1/explain", "/v1/why-not"];
     for (path, method) in secure.described_paths().await {
         let reads = method == "GET" || questions.contains(&path.as_str());
+        let kinds: Vec<String> = rules(RULES).kinds().iter().map(|kind| kind.plural()).collect();
+        let of_kinds = |path: &str| {
+            kinds.iter().any(|kinds| path == format!("/v1/{kinds}") || path == format!("/v1/{kinds}/{{id}}"))
+        };
+        let described = ["/v1/apply", "/v1/openapi.json", "/v1/schema", "/v1/schema/{kind}"];
+        let does = Does { reads, is_of_objects: of_kinds(&path) || described.contains(&path.as_str()) };
         let uri = format!("https://localhost{}", path.replace(['{', '}'], ""));
         let request = http::Request::builder().method(method.as_str()).uri(uri);
-        requests.push((format!("{method} {path}"), reads, request));
+        requests.push((format!("{method} {path}"), does, request));
     }
     requests
 }
@@ -177,14 +197,14 @@ async fn refused(
     secure: &Secure,
     credentials: &Arc<Credentials>,
     token: Option<&str>,
-) -> Vec<(String, bool, bool)> {
+) -> Vec<(String, Does, bool)> {
     let requests = requests(secure).await;
     let stream = secure.stream(credentials).await;
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     let connection = tokio::spawn(connection);
     let mut client = client.ready().await.unwrap();
     let mut found = Vec::new();
-    for (name, reads, mut request) in requests {
+    for (name, does, mut request) in requests {
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
@@ -198,21 +218,23 @@ async fn refused(
         let denied = grpc == Some(PERMISSION_DENIED) || answer.status() == http::StatusCode::FORBIDDEN;
         let unknown = grpc == Some(UNAUTHENTICATED) || answer.status() == http::StatusCode::UNAUTHORIZED;
         assert!(!(denied && unknown));
-        found.push((name, reads, denied || unknown));
+        found.push((name, does, denied || unknown));
     }
     connection.abort();
     found
 }
 
-/// A new call or path has a place in this table by itself: it is one that changes something, unless it is listed as one that reads.
+/// A new call or path has a place in this table by itself: it is one that changes something and that no tenant may use, unless it is listed
+/// as another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_and_path_is_refused_to_those_without_a_role_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let (mut file, path) = (TokenFile::default(), folder.path().join("tokens.toml"));
     let (now, hour) = (SystemTime::now(), Duration::from_hours(1));
-    let [viewer, operator, expired] =
-        [(Role::Viewer, hour), (Role::Operator, hour), (Role::Operator, Duration::ZERO)]
-            .map(|(role, good)| file.create("ci", role, now, now + good).unwrap().text);
+    let acme = Role::Tenant("acme".to_owned());
+    let [viewer, tenant, operator, expired] =
+        [(Role::Viewer, hour), (acme, hour), (Role::Operator, hour), (Role::Operator, Duration::ZERO)]
+            .map(|(role, good)| file.create("ci", &role, now, now + good).unwrap().text);
     file.write(&path).unwrap();
     let secure = Secure::start_with(folder.path(), Some(Tokens::open(&path).unwrap())).await;
     // Something to read, since a call that finds nothing recorded ends in another way.
@@ -238,8 +260,14 @@ async fn every_call_and_path_is_refused_to_those_without_a_role_for_it() {
         }
     }
     for (credentials, token) in [(of(Some("weft:viewer")), None), (stranger.clone(), Some(viewer.as_str()))] {
-        for (name, reads, refused) in refused(&secure, &credentials, token).await {
-            assert_eq!(refused, !reads, "a viewer calls {name}");
+        for (name, does, refused) in refused(&secure, &credentials, token).await {
+            assert_eq!(refused, !does.reads, "a viewer calls {name}");
+        }
+    }
+    let tenants = [(of(Some("weft:tenant:acme")), None), (stranger.clone(), Some(tenant.as_str()))];
+    for (credentials, token) in tenants {
+        for (name, does, refused) in refused(&secure, &credentials, token).await {
+            assert_eq!(refused, !does.is_of_objects, "a tenant calls {name}");
         }
     }
     for (credentials, token) in [(of(Some("weft:operator")), None), (stranger, Some(operator.as_str()))] {

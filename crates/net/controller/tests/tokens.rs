@@ -36,7 +36,7 @@ impl Guarded {
     /// Makes a token that is good for some time, and returns its text.
     fn grant(&mut self, name: &str, role: Role, time: Duration) -> String {
         let now = SystemTime::now();
-        let granted = self.file.create(name, role, now, now + time).unwrap();
+        let granted = self.file.create(name, &role, now, now + time).unwrap();
         self.file.write(&self.path).unwrap();
         granted.text
     }

@@ -91,5 +91,6 @@ pub use lines::locate;
 pub use nlog_data::Cancel;
 pub use object::{Labels, Object, ObjectKey, Revision};
 pub use store::{
-    Change, ChangeSet, Deletion, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Selection,
+    Change, ChangeSet, Deletion, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Scope,
+    Selection,
 };

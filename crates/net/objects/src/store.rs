@@ -15,6 +15,7 @@ mod difference;
 mod expected;
 mod plan;
 mod refused;
+mod scope;
 mod selection;
 
 pub use change::{Change, ChangeSet, Outcome, Rows};
@@ -22,6 +23,7 @@ pub use difference::FieldChange;
 pub use expected::Deletion;
 pub use plan::Faulty;
 pub use refused::{REFUSE, Refusal};
+pub use scope::Scope;
 pub use selection::Selection;
 
 /// The objects in force. All references resolve, and unique values belong to at most one object.

@@ -166,31 +166,52 @@ struct Node {
 }
 
 #[derive(Args)]
-#[command(after_help = "A viewer may see everything, and an operator may change everything.")]
+#[command(
+    after_help = "A viewer may see all, a tenant change what belongs to it, and an operator change all."
+)]
 struct Client {
     /// Whose certificate it is
     name: Name,
-    /// What the owner may do
-    #[arg(long)]
-    role: ClientRole,
+    #[command(flatten)]
+    grant: Grant,
     #[command(flatten)]
     days: Days,
     #[command(flatten)]
     dir: Dir,
 }
 
-/// What the owner of a certificate or a token may do. The help has a line for all, so the members have no documentation.
+/// What the owner of a certificate or a token may do.
+#[derive(Args)]
+pub(crate) struct Grant {
+    /// What the owner may do
+    #[arg(long)]
+    role: ClientRole,
+    /// The tenant to which the owner belongs, with `--role tenant`
+    #[arg(long, value_name = "TENANT", required_if_eq("role", "tenant"))]
+    tenant: Option<Name>,
+}
+
+/// The roles of clients. The help has a line for all, so the members have no documentation.
 #[derive(ValueEnum, Clone, Copy)]
-pub(crate) enum ClientRole {
+enum ClientRole {
     Viewer,
+    Tenant,
     Operator,
 }
 
-impl From<ClientRole> for Role {
-    fn from(role: ClientRole) -> Role {
-        match role {
-            ClientRole::Viewer => Role::Viewer,
-            ClientRole::Operator => Role::Operator,
+impl Grant {
+    /// The role.
+    pub(crate) fn role(&self) -> Result<Role, Failure> {
+        match (self.role, &self.tenant) {
+            (ClientRole::Tenant, Some(tenant)) => Ok(Role::Tenant(tenant.to_string())),
+            (ClientRole::Tenant, None) => {
+                Err(Failure::Usage("--role tenant needs --tenant TENANT".to_owned()))
+            }
+            (_, Some(tenant)) => Err(Failure::Usage(format!(
+                "only the role tenant belongs to a tenant; use --role tenant, or leave out --tenant {tenant}"
+            ))),
+            (ClientRole::Viewer, None) => Ok(Role::Viewer),
+            (ClientRole::Operator, None) => Ok(Role::Operator),
         }
     }
 }
@@ -288,13 +309,13 @@ fn not_in(other: &Store, name: &Name) -> Result<(), Failure> {
 
 /// Issues a certificate, and says so.
 fn issue(store: &mut Store, request: Request) -> Result<(), Failure> {
-    let (name, role) = (request.name.clone(), request.role);
+    let (name, role) = (request.name.clone(), request.role.clone());
     let not_after = store.issue(request)?;
-    say_issued(store, &name, role, not_after);
+    say_issued(store, &name, &role, not_after);
     Ok(())
 }
 
-fn say_issued(store: &Store, name: &Name, role: Role, not_after: SystemTime) {
+fn say_issued(store: &Store, name: &Name, role: &Role, not_after: SystemTime) {
     let [certificate, key] = files(name).map(|file| store.folder().name_of(&file));
     let (role, not_after) = (role.organisation(), to_the_second(not_after));
     say(format_args!(
@@ -347,7 +368,7 @@ fn quoted(word: &str) -> String {
 
 impl Client {
     fn run(self) -> Result<(), Failure> {
-        let role = self.role.into();
+        let role = self.grant.role()?;
         not_in(&self.dir.open(CONTROLLERS)?, &self.name)?;
         let Client { name, days: Days { days }, .. } = self;
         issue(&mut self.dir.open(MEMBERS)?, Request { name, role, addresses: Vec::new(), days })
@@ -359,7 +380,7 @@ impl Renew {
         let mut store = self.dir.open_of(&self.name)?;
         let (renewed, former) = store.renew(&self.name, self.days.days)?;
         let name = &renewed.name;
-        say_issued(&store, name, renewed.role, renewed.not_after);
+        say_issued(&store, name, &renewed.role, renewed.not_after);
         say(format_args!(
             "The former certificate stays valid until {}; `weft pki revoke {name}` would revoke both.",
             to_the_second(former)

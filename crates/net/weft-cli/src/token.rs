@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::columns::aligned;
 use crate::exit::{Failure, print, print_as, say};
-use crate::pki::{ClientRole, Name, days};
+use crate::pki::{Grant, Name, days};
 
 /// The days for which a token is good unless somebody says otherwise.
 const DAYS: u32 = 90;
@@ -51,14 +51,14 @@ struct File {
 
 #[derive(Args)]
 #[command(
-    after_help = "A viewer may see everything, and an operator may change everything. The token is printed once."
+    after_help = "A viewer may see all, a tenant change what belongs to it, and an operator change all.\n\
+        The token is printed once."
 )]
 struct Create {
     /// Whose token it is; a name can have several
     name: Name,
-    /// What the owner may do
-    #[arg(long)]
-    role: ClientRole,
+    #[command(flatten)]
+    grant: Grant,
     /// Days for which it is good
     #[arg(long, value_name = "N", default_value_t = DAYS, value_parser = days())]
     days: u32,
@@ -134,10 +134,11 @@ impl File {
 
 impl Create {
     fn run(self) -> Result<(), Failure> {
+        let role = self.grant.role()?;
         let _turn = self.file.turn()?;
         let mut tokens = self.file.read_or_new()?;
         let now = SystemTime::now();
-        let created = tokens.create(&self.name.to_string(), self.role.into(), now, now + DAY * self.days);
+        let created = tokens.create(&self.name.to_string(), &role, now, now + DAY * self.days);
         let Granted { token, text } = created.map_err(failed)?;
         // A token that the file does not have is of no use.
         self.file.write(&tokens)?;

@@ -16,6 +16,7 @@ mod refused;
 mod reported;
 mod saved_rows;
 mod scrub;
+mod tenancy;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -326,8 +327,16 @@ impl Core {
         if !batch.kinds().are(self.rules.kinds()) {
             return Err(Refusal::RulesChanged.into());
         }
+        let by = by.into();
+        if let Some(tenant) = by.tenant.clone() {
+            let objects_before = if batch.prune { self.count_of_tenant(&tenant) } else { 0 };
+            let changes = self.plan_of_tenant(batch, &tenant)?;
+            let accepted = self.change_objects(changes, by, now);
+            let accepted = accepted.map_err(|error| self.hide(error, &tenant))?;
+            return Ok(Accepted { objects_before, ..accepted });
+        }
         match self.objects.plan_or_rest(batch) {
-            Ok(changes) => self.change_objects(changes, by.into(), now),
+            Ok(changes) => self.change_objects(changes, by, now),
             Err(faulty) => Err(self.all_faults(faulty)?.into()),
         }
     }
@@ -339,8 +348,13 @@ impl Core {
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
+        let by = by.into();
+        if let Some(tenant) = by.tenant.clone() {
+            let changes = self.plan_delete_of_tenant(objects, &tenant)?;
+            return self.change_objects(changes, by, now).map_err(|error| self.hide(error, &tenant));
+        }
         let changes = self.objects.plan_delete(objects).map_err(|faults| Refusal::Objects { faults })?;
-        self.change_objects(changes, by.into(), now)
+        self.change_objects(changes, by, now)
     }
 
     /// Bounds later requests: a rule may derive this many rows from one, and more for each value that it gives. Tells the progress
@@ -500,7 +514,7 @@ impl Core {
         self.last_txn += 1;
         let Rows { insert, delete } = self.rules.named(transaction);
         let (txn, at) = (self.last_txn, rfc3339(now));
-        let Origin { by, peer, key } = origin;
+        let Origin { by, peer, key, tenant: _ } = origin;
         let (objects, reports, filled) = (ObjectChanges::default(), None, None);
         let memory = std::mem::take(&mut self.unrecorded);
         let (announcements, observation) = (AnnouncementChanges::default(), false);

@@ -359,6 +359,7 @@ impl Machine {
             return Ok(());
         }
         self.core.next_is_cancelled_by(gone);
+        let tenant = by.tenant.clone();
         let prunes = matches!(&change, Change::Apply(batch) if batch.prune);
         let result = match change {
             Change::Apply(batch) => self.core.apply(*batch, by, now.wall),
@@ -369,15 +370,24 @@ impl Machine {
             Change::Merge { key, patch, expected } => self.core.merge(&key, &patch, expected, by, now.wall),
             Change::Rules { rules, transition } => self.core.change_rules(&rules, transition, by, now.wall),
         };
-        let result = match result {
-            Ok(change) => match terms.refusal(&change, prunes) {
-                Some(refusal) => self.take_back(change.transaction).map(|()| Err(refusal))?,
-                None if terms.dry_run => Ok(self.try_out(change)?),
-                None => Ok(self.accept(change, accepted)),
-            },
+        let mut result = match result {
+            Ok(change) => {
+                let told = self.told(&change, tenant.as_deref());
+                match terms.refusal(&change, &told.problems.new, prunes) {
+                    Some(refusal) => self.take_back(change.transaction).map(|()| Err(refusal))?,
+                    None if terms.dry_run => Ok(self.try_out(change, told)?),
+                    None => Ok(self.accept(change, told, accepted)),
+                }
+            }
             Err(CoreError::Refused(refusal)) => Err(refusal),
             Err(CoreError::Failed(why)) => return Err(Failed(why)),
         };
+        // Flows of several tenants are in one switch, and nothing says which are whose.
+        if tenant.is_some()
+            && let Ok(applied) = &mut result
+        {
+            applied.delta = None;
+        }
         self.group.push(Waiting::Answer(id, Box::new(result)));
         Ok(())
     }
@@ -394,8 +404,19 @@ impl Machine {
         }))
     }
 
-    fn accept(&mut self, change: Accepted, accepted: Instant) -> Applied {
-        let mut summary = Applied::of(&change);
+    /// The outcome of a change as the requester may know it: a tenant learns only what happens to its own objects.
+    fn told(&self, change: &Accepted, tenant: Option<&str>) -> Applied {
+        let mut summary = Applied::of(change);
+        if let Some(tenant) = tenant {
+            let ProblemChanges { new, gone } = &mut summary.problems;
+            for problems in [new, gone] {
+                *problems = self.core.problems_of_tenant(problems, &summary.changes, tenant);
+            }
+        }
+        summary
+    }
+
+    fn accept(&mut self, change: Accepted, mut summary: Applied, accepted: Instant) -> Applied {
         if let Some(applied) = change.transaction {
             summary.delta = SwitchDelta::of_rules(&applied, &self.core).map(Box::new);
             summary.warnings = self.fleet.prepare(&applied.addresses);
@@ -405,8 +426,8 @@ impl Machine {
     }
 
     /// What a change would do. It is as if it had never been.
-    fn try_out(&mut self, change: Accepted) -> Result<Applied, Failed> {
-        let mut summary = Applied { txn: None, dry_run: true, ..Applied::of(&change) };
+    fn try_out(&mut self, change: Accepted, told: Applied) -> Result<Applied, Failed> {
+        let mut summary = Applied { txn: None, dry_run: true, ..told };
         let Some(mut applied) = change.transaction else {
             summary.delta = Some(Box::default());
             return Ok(summary);

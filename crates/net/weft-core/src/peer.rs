@@ -37,6 +37,8 @@ pub struct Origin {
     pub peer: Option<Peer>,
     /// The key that it gave the request.
     pub key: Option<RequestKey>,
+    /// The tenant within whose objects its request stays, unless it may change those of all.
+    pub tenant: Option<String>,
 }
 
 impl Peer {
@@ -71,13 +73,13 @@ impl fmt::Display for Peer {
 
 impl From<&str> for Origin {
     fn from(by: &str) -> Self {
-        Origin { by: by.to_owned(), peer: None, key: None }
+        Origin { by: by.to_owned(), ..Origin::default() }
     }
 }
 
 impl From<String> for Origin {
     fn from(by: String) -> Self {
-        Origin { by, peer: None, key: None }
+        Origin { by, ..Origin::default() }
     }
 }
 

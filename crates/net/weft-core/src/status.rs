@@ -152,6 +152,7 @@ impl Published {
             let strays = parts.strays.get(&key).filter(|_| is_unattached);
             core.objects().get(&key).is_some_and(|present| Arc::ptr_eq(present, seen.object()))
                 && *seen.status.rows == *rows
+                && seen.status.tenant == core.tenant_of(seen.object())
                 && stands(seen, &rows)
                 && parts.problems.of(&key.kind, &key.id).eq(seen.problems())
                 && strays.into_iter().flatten().eq(&*seen.status.strays)

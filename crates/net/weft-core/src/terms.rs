@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::Arc;
+
 use objects::Outcome;
 
-use crate::core::{Accepted, Refusal};
+use crate::core::{Accepted, Problem, Refusal};
 use crate::harm::{Harm, Pruned};
 
 /// The terms of a request. By default it takes effect whatever comes of it, unless objects or rules refuse it.
@@ -19,9 +21,13 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Why a change that objects and rules accept is refused on these terms.
-    pub(crate) fn refusal(self, change: &Accepted, prunes: bool) -> Option<Refusal> {
-        let problems = change.transaction.as_ref().map_or(&[][..], |applied| &applied.problems.new);
+    /// Why a change that objects and rules accept, and that brings these problems, is refused on these terms.
+    pub(crate) fn refusal(
+        self,
+        change: &Accepted,
+        problems: &[Arc<Problem>],
+        prunes: bool,
+    ) -> Option<Refusal> {
         if self.strict && !problems.is_empty() {
             return Some(Refusal::Problems(problems.to_vec()));
         }

@@ -8,6 +8,8 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 /// The begin of a role in the organisation of a subject.
 const ROLE: &str = "weft:";
+/// The role of tenants, before the name of one.
+const TENANT: &str = "tenant";
 /// What Open vSwitch's `ovs-pki` writes between the name of a switch and a number.
 const OVS_ID: &str = " id:";
 /// The begin of a SPIFFE id, and the first part of its path if it is about Weft.
@@ -15,7 +17,7 @@ const SPIFFE: &str = "spiffe://";
 const SPIFFE_WEFT: &str = "weft";
 
 /// What the holder of a certificate may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// It is a controller.
     Controller,
@@ -23,14 +25,16 @@ pub enum Role {
     Node,
     /// It sees all.
     Viewer,
+    /// It sees and changes what belongs to the tenant of this name.
+    Tenant(String),
     /// It sees and changes all.
     Operator,
 }
 
 /// The subject of a certificate.
 ///
-/// The name is the common name, and the role the organisation, such as `weft:operator`: what `weft pki` writes. A SPIFFE id whose path is
-/// `/weft/ROLE/NAME` has both, whatever its trust domain.
+/// The name is the common name, and the role the organisation, such as `weft:operator` or `weft:tenant:acme`: what `weft pki` writes. A
+/// SPIFFE id whose path is `/weft/ROLE/NAME` or `/weft/tenant/TENANT/NAME` has both, whatever its trust domain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     /// Its name.
@@ -40,8 +44,11 @@ pub struct Identity {
 }
 
 impl Role {
-    /// The role with this name, such as `operator`.
-    fn of(name: &str) -> Option<Role> {
+    /// The role with this name, such as `operator` or `tenant:acme`.
+    pub fn of(name: &str) -> Option<Role> {
+        if let Some(tenant) = name.strip_prefix(TENANT).and_then(|rest| rest.strip_prefix(':')) {
+            return (!tenant.is_empty()).then(|| Role::Tenant(tenant.to_owned()));
+        }
         [Role::Controller, Role::Node, Role::Viewer, Role::Operator]
             .into_iter()
             .find(|role| role.to_string() == name)
@@ -53,19 +60,20 @@ impl Role {
     }
 
     /// The organisation of a subject with this role.
-    pub fn organisation(self) -> String {
+    pub fn organisation(&self) -> String {
         format!("{ROLE}{self}")
     }
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Role::Controller => "controller",
-            Role::Node => "node",
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-        })
+        match self {
+            Role::Controller => f.write_str("controller"),
+            Role::Node => f.write_str("node"),
+            Role::Viewer => f.write_str("viewer"),
+            Role::Tenant(tenant) => write!(f, "{TENANT}:{tenant}"),
+            Role::Operator => f.write_str("operator"),
+        }
     }
 }
 
@@ -157,7 +165,10 @@ fn of_spiffe(id: &str) -> Option<Identity> {
     if parts.next()? != SPIFFE_WEFT {
         return None;
     }
-    let role = Role::of(parts.next()?)?;
+    let role = match parts.next()? {
+        TENANT => Role::Tenant(parts.next().filter(|tenant| !tenant.is_empty())?.to_owned()),
+        role => Role::of(role)?,
+    };
     let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
     parts.next().is_none().then_some(Identity { name, role: Some(role) })
 }
@@ -175,6 +186,7 @@ mod tests {
         for (id, identity) in [
             ("spiffe://example.org/weft/operator/alice", "alice (operator)"),
             ("spiffe://example.org/weft/node/hv1", "hv1 (node)"),
+            ("spiffe://example.org/weft/tenant/acme/carol", "carol (tenant:acme)"),
         ] {
             assert_eq!(spiffe(id).as_deref(), Some(identity), "{id}");
         }
@@ -184,6 +196,9 @@ mod tests {
             "spiffe://example.org/weft/operator/alice/more",
             "spiffe://example.org/weft/weft:operator/alice",
             "spiffe://example.org/weft/root/alice",
+            "spiffe://example.org/weft/tenant/acme",
+            "spiffe://example.org/weft/tenant//carol",
+            "spiffe://example.org/weft/tenant:acme/carol/more",
             "spiffe://example.org/other/operator/alice",
             "spiffe://weft/operator/alice",
             "spiffe://",
@@ -203,7 +218,10 @@ mod tests {
             subject.identity().unwrap().role
         };
         assert_eq!(role("weft:operator"), Some(Role::Operator));
-        assert_eq!([role("operator"), role("weft:"), role("weft:Operator"), role("weft:tenant")], [None; 4]);
+        for none in ["operator", "weft:", "weft:Operator", "weft:tenant", "weft:tenant:"] {
+            assert_eq!(role(none), None, "{none}");
+        }
+        assert_eq!(role("weft:tenant:acme"), Some(Role::Tenant("acme".to_owned())));
         assert_eq!(role(&Role::Node.organisation()), Some(Role::Node));
     }
 

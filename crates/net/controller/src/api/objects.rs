@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 use weft_core::status::{Cursor, RevisionError, Seen, Version};
 
 use super::selector::{STATE, Selector};
-use super::{Api, account, stopping};
+use super::{Api, account, stopping, tenant};
 use weft_client::pb;
 
 use crate::answers::{PartSender, Results, Turns, parts};
@@ -31,6 +31,7 @@ impl Api {
         request: Request<pb::GetRequest>,
     ) -> Result<Response<Results<pb::GetResponse>>, Status> {
         let account = account(request.extensions());
+        let tenant = tenant(request.extensions());
         let pb::GetRequest { kind, id, labels, fields, limit, r#continue } = request.into_inner();
         let kind = self.kind(&kind)?;
         let rules = self.rules();
@@ -41,7 +42,8 @@ impl Api {
                 return Err(Status::invalid_argument("a request for one object selects by its id alone"));
             }
             let turn = self.turns.next(&account).await?;
-            let Some((seen, revision)) = self.engine.object(&kind, &id).map_err(stopping)? else {
+            let found = self.engine.object(&kind, &id).map_err(stopping)?;
+            let Some((seen, revision)) = found.filter(|(seen, _)| is_of(tenant.as_deref(), seen)) else {
                 return Err(Status::not_found(format!("{kind} {} does not exist", cut(&id))));
             };
             let mut message = pb::GetResponse { revision, ..pb::GetResponse::default() };
@@ -51,7 +53,7 @@ impl Api {
         }
         let (at, after) = Place::read(&r#continue)?;
         let left = if limit == 0 { usize::MAX } else { limit as usize };
-        let list = List { kind, selector, at, after, left };
+        let list = List { kind, selector, tenant, at, after, left };
         let (sender, parts) = parts(account.clone());
         let (engine, turns) = (self.engine.clone(), self.turns.clone());
         tokio::spawn(async move {
@@ -67,6 +69,7 @@ impl Api {
         request: Request<pb::WatchRequest>,
     ) -> Result<Response<Results<pb::WatchResponse>>, Status> {
         let account = account(request.extensions());
+        let tenant = tenant(request.extensions());
         account.room().await?;
         let pb::WatchRequest { kinds, labels, fields, from } = request.into_inner();
         let kinds = kinds.iter().map(|kind| self.kind(kind)).collect::<Result<BTreeSet<_>, Status>>()?;
@@ -82,7 +85,7 @@ impl Api {
         let cursor = self.engine.cursor(from).map_err(stopping)?.map_err(no_revision)?;
         let kinds = (!kinds.is_empty()).then_some(kinds);
         let (sender, parts) = parts(account);
-        let watch = Watch { engine: self.engine.clone(), kinds, selector, cursor };
+        let watch = Watch { engine: self.engine.clone(), kinds, selector, tenant, cursor };
         tokio::spawn(async move {
             if let Err(status) = watch.send(&sender).await {
                 sender.send(Err(status)).await;
@@ -121,6 +124,8 @@ impl Place {
 struct List {
     kind: Arc<str>,
     selector: Selector,
+    /// Whose objects are listed, if not all.
+    tenant: Option<String>,
     /// The revision that the list shows, once it has begun.
     at: Option<u64>,
     after: Option<Arc<str>>,
@@ -139,9 +144,9 @@ impl List {
     ) -> Result<(), Status> {
         loop {
             let turn = turns.next(account).await?;
-            let List { kind, selector, at, after, left } = &self;
-            let page =
-                engine.page(kind, after.as_deref(), (*left).min(PAGE), *at, &|seen| selects(selector, seen));
+            let List { kind, selector, tenant, at, after, left } = &self;
+            let selects = |seen: &Seen| is_of(tenant.as_deref(), seen) && selects(selector, seen);
+            let page = engine.page(kind, after.as_deref(), (*left).min(PAGE), *at, &selects);
             let page = page.map_err(stopping)?.map_err(no_revision)?;
             let _charge = account.charge(page.objects.len() * size_of::<Seen>());
             drop(turn);
@@ -171,6 +176,11 @@ impl List {
             (self.at, self.after) = (Some(page.revision), page.next);
         }
     }
+}
+
+/// Whether an object is one that this tenant may see, or anybody whose tenant is not given.
+fn is_of(tenant: Option<&str>, seen: &Seen) -> bool {
+    tenant.is_none_or(|tenant| seen.tenant() == Some(tenant))
 }
 
 /// Whether a selector means an object with its state.
@@ -217,6 +227,8 @@ struct Watch {
     engine: Engine,
     kinds: Option<BTreeSet<Arc<str>>>,
     selector: Selector,
+    /// Whose objects are watched, if not all.
+    tenant: Option<String>,
     cursor: Cursor,
 }
 
@@ -301,7 +313,8 @@ impl Watch {
     /// What a version is to this watcher.
     fn event(&self, version: &Version) -> Option<pb::ObjectEvent> {
         let selected = |seen: &Option<Arc<Seen>>| {
-            seen.clone().filter(|seen| self.selector.is_all() || selects(&self.selector, seen))
+            let seen = seen.as_ref().filter(|seen| is_of(self.tenant.as_deref(), seen));
+            seen.filter(|seen| self.selector.is_all() || selects(&self.selector, seen)).cloned()
         };
         let (happened, seen) = match (selected(&version.before), selected(&version.after)) {
             (None, Some(after)) => (pb::Happened::Created, after),

@@ -90,7 +90,7 @@ impl Token {
     }
 
     fn granted(&self) -> Option<Role> {
-        [Role::Operator, Role::Viewer].into_iter().find(|role| role.to_string() == self.role)
+        Role::of(&self.role).filter(|role| matches!(role, Role::Operator | Role::Viewer | Role::Tenant(_)))
     }
 
     /// Whether it is good no more.
@@ -102,7 +102,9 @@ impl Token {
     fn fault(&self) -> Option<String> {
         let Token { id, role, hash, expires, .. } = self;
         if self.granted().is_none() {
-            return Some(format!("token {id} has the role {role:?} instead of operator or viewer"));
+            return Some(format!(
+                "token {id} has the role {role:?} instead of operator, viewer or tenant:TENANT"
+            ));
         }
         if humantime::parse_rfc3339(expires).is_err() {
             return Some(format!("token {id} expires at {expires:?}, which is no time in UTC"));
@@ -158,7 +160,7 @@ impl TokenFile {
     pub fn create(
         &mut self,
         name: &str,
-        role: Role,
+        role: &Role,
         now: SystemTime,
         expires: SystemTime,
     ) -> Result<Granted, TokenFileError> {

@@ -14,7 +14,7 @@ fn one(role: Role) -> (tempfile::TempDir, PathBuf, Granted) {
     let path = folder.path().join("tokens.toml");
     let mut file = TokenFile::default();
     let now = SystemTime::now();
-    let granted = file.create("ci", role, now, now + HOUR).unwrap();
+    let granted = file.create("ci", &role, now, now + HOUR).unwrap();
     file.write(&path).unwrap();
     (folder, path, granted)
 }
@@ -50,7 +50,7 @@ fn a_changed_file_counts_and_a_broken_one_does_not() {
     let fault = tokens.known.lock().unwrap().fault.clone().unwrap();
     assert!(fault.contains("tokens.toml: ") && fault.ends_with("`weft token` writes this file"), "{fault}");
     let mut file = TokenFile::default();
-    let other = file.create("other", Role::Viewer, now, now + HOUR).unwrap();
+    let other = file.create("other", &Role::Viewer, now, now + HOUR).unwrap();
     file.write(&path).unwrap();
     look();
     assert_eq!(tokens.bearer(&granted.text, now), Err(BadToken::Unknown));
@@ -61,7 +61,7 @@ fn a_changed_file_counts_and_a_broken_one_does_not() {
 fn all_tokens_of_a_name_can_be_revoked_or_one_by_its_id() {
     let mut file = TokenFile::default();
     let now = SystemTime::now();
-    let mut create = |name| file.create(name, Role::Viewer, now, now + HOUR).unwrap().token;
+    let mut create = |name| file.create(name, &Role::Viewer, now, now + HOUR).unwrap().token;
     let [a, b, c] = ["ci", "ci", "alice"].map(&mut create);
     assert_ne!(a.id, b.id);
     assert_eq!(file.revoke("nobody"), []);
@@ -76,7 +76,11 @@ fn a_file_with_a_fault_is_refused_by_the_token() {
     let text = fs::read_to_string(&path).unwrap();
     let id = &granted.token.id;
     for (from, to, fault) in [
-        ("\"viewer\"", "\"root\"", format!("token {id} has the role \"root\" instead of operator or viewer")),
+        (
+            "\"viewer\"",
+            "\"root\"",
+            format!("token {id} has the role \"root\" instead of operator, viewer or tenant:TENANT"),
+        ),
         (&*granted.token.expires, "soon", format!("token {id} expires at \"soon\", which is no time in UTC")),
         ("hash = \"", "hash = \"0", format!("token {id} has a hash of 65 characters")),
         ("name = ", "mane = ", "unknown field `mane`".to_owned()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nlog_data::quotation::cut;
 
 use super::expected::{Deletion, stale};
-use super::{Change, ChangeSet, Digest, Name, ObjectStore, name_of};
+use super::{Change, ChangeSet, Digest, Name, ObjectStore, Scope, name_of};
 use crate::document::Removal;
 use crate::field::Path;
 use crate::read::{Named, REVISION};
@@ -100,15 +100,47 @@ impl ObjectStore {
 
     /// The same; with faults, also says what remains of the batch without them.
     pub fn plan_or_rest(&self, batch: Batch) -> Result<ChangeSet, Faulty> {
+        self.plan_for(batch, None)
+    }
+
+    /// Plans a batch that may concern objects of one owner alone.
+    pub fn plan_within(&self, mut batch: Batch, scope: &Scope<'_>) -> Result<ChangeSet, Vec<ObjectError>> {
+        let absent = self.take_absent(&mut batch, scope);
+        let mut faults = self.outside(&batch, scope);
+        for Removal { number, place, key, expected } in &absent {
+            let message = stale(batch.expectation(*expected), None);
+            faults.extend(message.map(|message| {
+                let error = ObjectError::of_object(FaultCode::Stale, key, message);
+                (*number, ObjectError { place: Some(place.clone()), path: REVISION.to_owned(), ..error })
+            }));
+        }
+        if !faults.is_empty() {
+            faults.append(&mut batch.faults);
+            return Err(Faulty { faults, rest: None }.into_faults());
+        }
+        let planned = self.plan_for(batch, Some(scope));
+        let mut changes = planned.map_err(|faulty| self.hidden(faulty.into_faults(), scope))?;
+        let nothing = |Removal { place, key, .. }| Change {
+            before: None,
+            after: None,
+            key,
+            place: Some(place),
+            named: Named::ALL,
+        };
+        changes.changes.extend(absent.into_iter().map(nothing));
+        Ok(changes)
+    }
+
+    fn plan_for(&self, batch: Batch, scope: Option<&Scope<'_>>) -> Result<ChangeSet, Faulty> {
         if !self.kinds.is_same(&batch.kinds) {
             let message = "the rules have changed since these objects were read; apply them again";
             let fault = fault_of_all(FaultCode::UnknownKind, message.to_owned());
             return Err(Faulty { faults: vec![(0, fault)], rest: None });
         }
-        let pruned = self.pruned(&batch);
+        let pruned = self.pruned(&batch, scope);
         let request = Request::new(self, &batch, &pruned);
         let mut faults = request.faults();
-        if !batch.selection.is_all() {
+        if !batch.selection.is_all() || scope.is_some() {
             faults.extend(request.needed(&pruned));
         }
         if batch.prune && batch.count() == 0 {
@@ -166,6 +198,15 @@ impl ObjectStore {
         &self,
         deletions: impl IntoIterator<Item = D>,
     ) -> Result<ChangeSet, Vec<ObjectError>> {
+        self.plan_delete_within(deletions, None)
+    }
+
+    /// The same for somebody who may know objects of one owner alone.
+    pub fn plan_delete_within<D: Into<Deletion>>(
+        &self,
+        deletions: impl IntoIterator<Item = D>,
+        scope: Option<&Scope<'_>>,
+    ) -> Result<ChangeSet, Vec<ObjectError>> {
         let deletions: Vec<Deletion> = deletions.into_iter().map(Into::into).collect();
         let distinct: BTreeSet<&ObjectKey> = deletions.iter().map(|deletion| &deletion.key).collect();
         let names: HashSet<Name> = distinct.iter().filter_map(|key| self.name(key)).collect();
@@ -173,7 +214,7 @@ impl ObjectStore {
         let exists = |name: &Name| self.find(name).is_some() && stays(name);
         let mut errors = Vec::new();
         for key in &distinct {
-            let name = self.name(key).filter(|name| self.find(name).is_some());
+            let name = self.name(key).filter(|name| self.find_within(name, scope));
             let fault = match name {
                 Some(name) => self.in_use(&name, stays, exists).map(|message| (FaultCode::InUse, message)),
                 None => Some((FaultCode::NoSuchObject, "does not exist".to_owned())),
@@ -182,7 +223,8 @@ impl ObjectStore {
         }
         for Deletion { key, expected } in &deletions {
             // Of an object that is not there, that is said already.
-            let present = self.get(key).map(|object| object.revision());
+            let is_known = self.name(key).is_some_and(|name| self.find_within(&name, scope));
+            let present = self.get(key).filter(|_| is_known).map(|object| object.revision());
             let message = present.and_then(|present| stale(*expected, Some(present)));
             let fault = message.map(|message| ObjectError::of_object(FaultCode::Stale, key, message));
             errors.extend(fault.map(|error| ObjectError {
@@ -192,7 +234,13 @@ impl ObjectStore {
             }));
         }
         let changes = distinct.into_iter().map(|key| self.removal(key.clone())).collect();
-        if errors.is_empty() { Ok(ChangeSet { changes }) } else { Err(errors) }
+        if errors.is_empty() {
+            return Ok(ChangeSet { changes });
+        }
+        Err(match scope {
+            Some(scope) => self.hidden(errors, scope),
+            None => errors,
+        })
     }
 
     fn removal(&self, key: ObjectKey) -> Change {
@@ -200,13 +248,13 @@ impl ObjectStore {
     }
 
     /// The objects that a request deletes because it does not name them.
-    fn pruned(&self, batch: &Batch) -> Vec<Name> {
+    fn pruned(&self, batch: &Batch, scope: Option<&Scope<'_>>) -> Vec<Name> {
         if !batch.prune {
             return Vec::new();
         }
         let selected = self.selected(&batch.selection);
         let unnamed = self.iter().filter(|(key, object)| !batch.names(key) && selected.has(object));
-        unnamed.map(|(_, object)| name_of(object)).collect()
+        unnamed.map(|(_, object)| name_of(object)).filter(|name| self.find_within(name, scope)).collect()
     }
 
     /// The fault of an object that is deleted while others that stay need it.
@@ -244,6 +292,11 @@ impl ObjectStore {
         });
         needs
     }
+}
+
+/// Why an object cannot refer to one of these kinds with this id: there is none.
+pub(super) fn missing(kinds: &[String], id: &str) -> String {
+    format!("{} {id} does not exist; apply it first, or in the same request", kinds.join(" or "))
 }
 
 /// A fault of a whole request.
@@ -346,8 +399,7 @@ impl<'a> Request<'a> {
             let message = if let Some(name) = names().find(|name| self.gone.contains(name)) {
                 format!("{} is deleted by the same request", self.store.key(&name))
             } else {
-                let kinds = kinds.join(" or ");
-                format!("{kinds} {id} does not exist; apply it first, or in the same request")
+                missing(kinds, id)
             };
             faults.push((FaultCode::NoSuchObject, Path(path).to_string(), message));
         });

@@ -143,20 +143,28 @@ fn fault(told: &Told<'_>, named: &HashMap<&ObjectKey, Named<'_>>) -> (usize, Obj
 
 /// A refusal, with what its text says: words that look like addresses, and pairs of words that are kind and id.
 fn told(refusal: &Refusal) -> Told<'_> {
-    const MARKS: [char; 5] = [',', ';', ':', '.', ')'];
-    let mut words: Vec<&str> = refusal.text.split_whitespace().collect();
-    words.retain(|word| !word.is_empty());
-    let bare = |word: &'_ str| -> usize { word.trim_end_matches(MARKS).len() };
+    let words: Vec<&str> = refusal.text.split_whitespace().collect();
     let is_address = |word: &&str| {
         word.contains(['.', ':']) && word.chars().all(|c| c.is_ascii_hexdigit() || ".:/".contains(c))
     };
-    let addresses = words.iter().map(|word| &word[..bare(word)]).filter(is_address).collect();
+    let addresses = words.iter().map(|word| bare(word)).filter(is_address).collect();
+    Told { refusal, addresses, others: named_in(&refusal.text) }
+}
+
+/// The objects that a text names, as any text may: pairs of words that are kind and id.
+pub(super) fn named_in(text: &str) -> Vec<ObjectKey> {
+    let words: Vec<&str> = text.split_whitespace().collect();
     let others = words.windows(2).flat_map(|pair| {
         // An id may end in a full stop or a colon itself.
-        let ids = [pair[1], &pair[1][..bare(pair[1])]].into_iter().collect::<BTreeSet<_>>();
+        let ids = BTreeSet::from([pair[1], bare(pair[1])]);
         ids.into_iter().map(|id| ObjectKey::new(pair[0], id))
     });
-    Told { refusal, addresses, others: others.collect() }
+    others.collect()
+}
+
+/// A word without the marks that follow it.
+fn bare(word: &str) -> &str {
+    word.trim_end_matches([',', ';', ':', '.', ')'])
 }
 
 /// The path in an object, below another path, of the first address in a text that the object has.

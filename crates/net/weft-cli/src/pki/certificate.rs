@@ -129,7 +129,7 @@ impl Authority {
     pub(super) fn issue(
         &self,
         name: &Name,
-        role: Role,
+        role: &Role,
         addresses: &[Address],
         days: u32,
         now: SystemTime,
@@ -201,7 +201,7 @@ mod tests {
     fn a_certificate_tells_what_was_asked_for() {
         let addresses =
             ["hv1", "10.0.0.1", "2001:db8::1"].map(|text| text.parse::<Address>().expect("an address"));
-        let pair = authority(10).issue(&name("hv1"), Role::Node, &addresses, 3, now()).expect("a pair");
+        let pair = authority(10).issue(&name("hv1"), &Role::Node, &addresses, 3, now()).expect("a pair");
         let read = Certificate::read(&pair.certificates).expect("a certificate");
         assert_eq!((read.not_after, read.addresses), (now() + DAY * 3, addresses.to_vec()));
         assert_eq!(pair.certificates.matches("BEGIN CERTIFICATE").count(), 2);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn no_certificate_outlives_its_ca() {
-        let pair = authority(10).issue(&name("a"), Role::Viewer, &[], 11, now()).expect("a pair");
+        let pair = authority(10).issue(&name("a"), &Role::Viewer, &[], 11, now()).expect("a pair");
         let read = Certificate::read(&pair.certificates).expect("a certificate");
         assert_eq!(read.not_after, now() + DAY * 10);
     }

@@ -162,7 +162,7 @@ impl Store {
         let present = self.present(name)?.ok_or_else(|| self.unknown(name))?;
         let [certificate, key] = files(name);
         let known = self.issued.of(name).find(|entry| entry.serial == present.serial);
-        let Some(role) = known.map(|entry| entry.role) else {
+        let Some(role) = known.map(|entry| entry.role.clone()) else {
             let why =
                 format!("{} does not list its serial number {}", self.folder.name_of(ISSUED), present.serial);
             return Err(fault(&self.folder, &certificate, &why));
@@ -214,7 +214,7 @@ impl Store {
         addresses: &[Address],
         days: u32,
     ) -> Result<(Pair, Entry), Failure> {
-        let pair = self.authority.issue(name, role, addresses, days, self.now).map_err(Failure::Outside)?;
+        let pair = self.authority.issue(name, &role, addresses, days, self.now).map_err(Failure::Outside)?;
         let Certificate { serial, not_after, .. } =
             Certificate::read(&pair.certificates).map_err(Failure::Outside)?;
         let entry = Entry { serial, name: name.clone(), role, not_after };

@@ -27,7 +27,8 @@ impl Core {
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
-        let object = self.present(key)?;
+        let by = by.into();
+        let object = self.present(key, &by)?;
         if amendments.len() > FIELDS_MAX {
             let message =
                 format!("{} fields are to change; change at most {FIELDS_MAX} at a time", amendments.len());
@@ -56,16 +57,24 @@ impl Core {
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
-        let object = self.present(key)?;
+        let by = by.into();
+        let object = self.present(key, &by)?;
         let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
         batch.merge(&object, patch);
         self.apply_without_place(batch, expected, by, now)
     }
 
-    /// The object that is to change.
-    fn present(&self, key: &ObjectKey) -> Result<Arc<Object>, CoreError> {
+    /// The object that is to change. To a tenant, what belongs to others does not exist.
+    fn present(&self, key: &ObjectKey, by: &Origin) -> Result<Arc<Object>, CoreError> {
         let message = || "does not exist; `weft apply` creates it".to_owned();
-        self.objects.get(key).cloned().ok_or_else(|| refused(key, FaultCode::NoSuchObject, message()))
+        let is_known = |object: &&Arc<Object>| {
+            by.tenant.as_deref().is_none_or(|tenant| self.is_of_tenant(object, tenant))
+        };
+        self.objects
+            .get(key)
+            .filter(is_known)
+            .cloned()
+            .ok_or_else(|| refused(key, FaultCode::NoSuchObject, message()))
     }
 
     /// Applies objects that no document has.
@@ -73,7 +82,7 @@ impl Core {
         &mut self,
         mut batch: Batch,
         expected: Option<u64>,
-        by: impl Into<Origin>,
+        by: Origin,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
         if let Some(revision) = expected {

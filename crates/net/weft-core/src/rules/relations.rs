@@ -2,16 +2,23 @@
 //! switch, or to those of a group; a port of a router needs its switch.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use nlog::Program;
+use nlog_data::{ObjectKind, Type, Value};
 use objects::{Object, ObjectKey, ObjectStore};
 
 use super::interface::Misfit;
 use super::{Rules, facts};
 
-/// The table of facts about what objects apply to, and that about what they need. Each fact has a kind and a field of it.
+/// The tables of facts about what objects apply to, what they need, and to whom they belong. Each fact has a kind and a field of it.
 const APPLIES_TO: &str = "applies_to";
 const NEEDS: &str = "needs_up";
+const BELONGS_BY: &str = "belongs_by";
+/// What is no field, but says of an owner that it belongs to itself.
+const ID: &str = "id";
+/// The most steps from an object to its tenant: from a group of ports to ports, their switch and its tenant.
+const STEPS_MAX: usize = 8;
 
 /// Fields, by kind.
 type Fields = BTreeMap<String, Vec<usize>>;
@@ -21,11 +28,87 @@ type Fields = BTreeMap<String, Vec<usize>>;
 pub(crate) struct Relations {
     applies_to: Fields,
     needs: Fields,
+    belongs: BTreeMap<String, Vec<By>>,
+}
+
+/// What says to which tenant an object belongs.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    /// Its id: it is the tenant.
+    Id,
+    /// The name in this field.
+    Name(usize),
+    /// The objects that this field refers to.
+    References(usize),
 }
 
 impl Relations {
     pub(super) fn of(program: &Program) -> Result<Relations, Misfit> {
-        Ok(Relations { applies_to: fields(program, APPLIES_TO)?, needs: fields(program, NEEDS)? })
+        Ok(Relations {
+            applies_to: fields(program, APPLIES_TO)?,
+            needs: fields(program, NEEDS)?,
+            belongs: owners(program)?,
+        })
+    }
+
+    /// The tenant to which an object belongs, if all that says so agrees. `find` gives the objects that it refers to.
+    pub(crate) fn tenant<'a>(
+        &self,
+        object: &Object,
+        find: &dyn Fn(&ObjectKey) -> Option<&'a Object>,
+    ) -> Option<Arc<str>> {
+        self.tenant_within(object, find, STEPS_MAX)
+    }
+
+    fn tenant_within<'a>(
+        &self,
+        object: &Object,
+        find: &dyn Fn(&ObjectKey) -> Option<&'a Object>,
+        steps: usize,
+    ) -> Option<Arc<str>> {
+        let steps = steps.checked_sub(1)?;
+        let mut tenant: Option<Arc<str>> = None;
+        let mut agrees = |other: Option<Arc<str>>| {
+            let agrees =
+                other.is_some() && tenant.as_ref().is_none_or(|tenant| other.as_ref() == Some(tenant));
+            tenant = other;
+            agrees
+        };
+        for by in self.belongs.get(object.kind().name())? {
+            let all_agree = match *by {
+                By::Id => agrees(Some(object.id().clone())),
+                By::Name(at) => match object.values().get(at) {
+                    Some(Value::String(name)) => agrees(Some(name.clone())),
+                    _ => true,
+                },
+                By::References(at) => {
+                    let named = object.references_in(at);
+                    let mut named = named.iter().filter_map(find);
+                    named.all(|other| agrees(self.tenant_within(other, find, steps)))
+                }
+            };
+            if !all_agree {
+                return None;
+            }
+        }
+        tenant
+    }
+
+    /// Whether objects of this kind can belong to a tenant, which may change them then.
+    pub(crate) fn can_belong(&self, kind: &str) -> bool {
+        self.belongs.get(kind).is_some_and(|by| !by.iter().any(|by| matches!(by, By::Id)))
+    }
+
+    /// Whether objects of this kind belong to the tenant of another one that they refer to.
+    pub(crate) fn belongs_by_reference(&self, kind: &str) -> bool {
+        self.belongs.get(kind).is_some_and(|by| by.iter().any(|by| matches!(by, By::References(_))))
+    }
+
+    /// The first field of an object that says to whom it belongs.
+    pub(crate) fn owner_field<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        let by = self.belongs.get(object.kind().name())?.first()?;
+        let (By::Name(at) | By::References(at)) = by else { return None };
+        object.kind().declared().fields.get(*at).map(|field| field.name.as_str())
     }
 
     /// Whether objects of this kind need others.
@@ -83,6 +166,39 @@ impl Relations {
 fn named(fields: &Fields, object: &Object) -> Vec<ObjectKey> {
     let fields = fields.get(object.kind().name());
     fields.into_iter().flatten().flat_map(|at| object.references_in(*at)).collect()
+}
+
+/// What says to whom objects belong, by kind.
+fn owners(program: &Program) -> Result<BTreeMap<String, Vec<By>>, Misfit> {
+    let mut owners: BTreeMap<String, Vec<By>> = BTreeMap::new();
+    for (rule, [kind, field]) in facts(program, BELONGS_BY) {
+        let declared = program.objects.iter().find(|declared| declared.name == kind);
+        let by = declared.and_then(|declared| owner(declared, &field)).ok_or_else(|| {
+            let text = format!(
+                "{BELONGS_BY}: no object of kind {kind} has a field {field} that names a tenant or refers to objects"
+            );
+            let remedy = format!("name a kind and a field of it with references or a text, or `{ID}`");
+            Misfit::of_fact(&rule.place, text, remedy)
+        })?;
+        owners.entry(kind).or_default().push(by);
+    }
+    Ok(owners)
+}
+
+fn owner(declared: &ObjectKind, field: &str) -> Option<By> {
+    if field == ID {
+        return Some(By::Id);
+    }
+    let at = declared.field(field)?;
+    let ty = &declared.fields[at].ty;
+    if !ty.kinds_within().is_empty() {
+        return Some(By::References(at));
+    }
+    let named = match ty.base() {
+        Type::Opt(of) => of.base(),
+        base => base,
+    };
+    (*named == Type::String).then_some(By::Name(at))
 }
 
 /// The fields that the facts of a table name.

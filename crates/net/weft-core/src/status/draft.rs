@@ -64,6 +64,7 @@ impl Draft {
         touched.extend(owners(states, core.rules()));
         touched.extend(view.strays.keys().chain(view.problems.keys()).chain(concerned.keys()).cloned());
         touched.extend(view.moved());
+        touched.extend(view.transferred(&touched));
         view.changes = view.open_changes(&touched, &mut concerned);
         let (objects, tallies) = view.waves(touched);
         let (strays, changes, objects) = (view.strays, view.changes, objects.into_iter().collect());
@@ -211,7 +212,14 @@ impl View<'_> {
         let standing = same.cloned().or(standing);
         Seen::new(
             object.clone(),
-            SeenStatus { rows, problems, strays, standing, members: None },
+            SeenStatus {
+                rows,
+                problems,
+                strays,
+                standing,
+                members: None,
+                tenant: self.core.tenant_of(object),
+            },
             rules.clone(),
         )
     }
@@ -230,6 +238,30 @@ impl View<'_> {
             places.touched(node, before, *after)
         });
         touched.cloned().collect()
+    }
+
+    /// The objects that go to another tenant with these, to which they refer.
+    fn transferred(&self, touched: &BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
+        let (objects, relations) = (self.core.objects(), &self.core.rules().relations);
+        let goes = |key: &ObjectKey| {
+            let before = self.parts.history.get(&key.kind, &key.id);
+            let after = objects.get(key);
+            before
+                .zip(after)
+                .is_some_and(|(before, after)| before.status.tenant != self.core.tenant_of(after))
+        };
+        let mut transferred = BTreeSet::new();
+        let mut left: Vec<ObjectKey> = touched.iter().filter(|key| goes(key)).cloned().collect();
+        while let Some(key) = left.pop() {
+            let members =
+                objects.referrers(&key).filter(|member| relations.belongs_by_reference(&member.kind));
+            for member in members.filter(goes) {
+                if transferred.insert(member.clone()) {
+                    left.push(member);
+                }
+            }
+        }
+        transferred
     }
 
     /// The objects to which a change of these objects applies, each with that change.

@@ -37,6 +37,8 @@ pub(super) struct SeenStatus {
     pub(super) standing: Option<Standing>,
     /// The objects that are of it.
     pub(super) members: Option<Arc<Members>>,
+    /// The tenant to which it belongs.
+    pub(super) tenant: Option<Arc<str>>,
 }
 
 /// An interface with an id that no object has: its host and its id.
@@ -58,6 +60,11 @@ impl Seen {
     /// The object.
     pub fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    /// The tenant to which it belongs, as facts of the rules say.
+    pub fn tenant(&self) -> Option<&str> {
+        self.status.tenant.as_deref()
     }
 
     /// Requests of the object that the network could not fulfil, in order.
@@ -115,7 +122,7 @@ impl Seen {
         if !shares(&|later| Arc::ptr_eq(&later.object, &self.object)) {
             bytes += ALLOCATED + object_bytes(&self.object);
         }
-        let SeenStatus { rows, problems, strays, standing, members } = &self.status;
+        let SeenStatus { rows, problems, strays, standing, members, tenant: _ } = &self.status;
         if !shares(&|later| Arc::ptr_eq(&later.status.rows, rows)) {
             bytes += ALLOCATED + rows.iter().map(|(_, row)| ALLOCATED + values_bytes(row)).sum::<usize>();
         }

@@ -1,0 +1,159 @@
+//! Requests of tenants, each within the objects of its tenant: what belongs to others is to it as if it were not there.
+//!
+//! Facts of the rules say to whom an object belongs ([`Relations::tenant`]), so a package's kinds are covered too.
+//!
+//! [`Relations::tenant`]: crate::rules::Relations::tenant
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use nlog_data::Value;
+use objects::{
+    Batch, Change, ChangeSet, Deletion, FaultCode, Object, ObjectError, ObjectKey, ObjectStore, Outcome,
+    Scope,
+};
+
+use super::{Core, CoreError, Refusal};
+use crate::core::Problem;
+use crate::rules::Rules;
+
+/// The kind that declares tenants, and its field with the beginning of the ids of their new objects.
+const TENANT: &str = "tenant";
+const IDS: &str = "ids";
+
+/// What a tenant may change.
+pub(crate) struct Tenancy<'a> {
+    tenant: &'a str,
+    owner: String,
+    ids: Option<String>,
+    rules: &'a Rules,
+    objects: &'a ObjectStore,
+}
+
+impl Core {
+    /// The tenant to which an object in force belongs.
+    pub(crate) fn tenant_of(&self, object: &Object) -> Option<Arc<str>> {
+        self.rules.relations.tenant(object, &|key| self.objects.get(key).map(|object| &**object))
+    }
+
+    /// What this tenant may change.
+    fn tenancy<'a>(&'a self, tenant: &'a str) -> Tenancy<'a> {
+        let declared = self.objects.get(&ObjectKey::new(TENANT, tenant));
+        let ids = declared.and_then(|declared| match declared.value(IDS) {
+            Some(Value::String(ids)) => Some(ids.to_string()),
+            _ => None,
+        });
+        let (rules, objects) = (&*self.rules, &self.objects);
+        Tenancy { tenant, owner: format!("tenant {tenant}"), ids, rules, objects }
+    }
+
+    /// The changes that a batch of this tenant makes, or all its faults.
+    pub(super) fn plan_of_tenant(&self, batch: Batch, tenant: &str) -> Result<ChangeSet, CoreError> {
+        let tenancy = self.tenancy(tenant);
+        let changes = tenancy.within(|scope| self.objects.plan_within(batch, scope));
+        let changes = changes.map_err(|faults| Refusal::Objects { faults })?;
+        let faults = tenancy.strays(&changes);
+        if faults.is_empty() { Ok(changes) } else { Err(Refusal::Objects { faults }.into()) }
+    }
+
+    /// The changes of a request that deletes objects of this tenant.
+    pub(super) fn plan_delete_of_tenant<D: Into<Deletion>>(
+        &self,
+        objects: impl IntoIterator<Item = D>,
+        tenant: &str,
+    ) -> Result<ChangeSet, CoreError> {
+        let tenancy = self.tenancy(tenant);
+        let changes = tenancy.within(|scope| self.objects.plan_delete_within(objects, Some(scope)));
+        changes.map_err(|faults| Refusal::Objects { faults }.into())
+    }
+
+    /// Whether this tenant may change an object.
+    pub(super) fn is_of_tenant(&self, object: &Object, tenant: &str) -> bool {
+        self.tenancy(tenant).has(object)
+    }
+
+    /// The number of objects of this tenant. Takes a walk over all objects.
+    pub(super) fn count_of_tenant(&self, tenant: &str) -> usize {
+        let tenancy = self.tenancy(tenant);
+        self.objects.iter().filter(|(_, object)| tenancy.has(object)).count()
+    }
+
+    /// A refusal of a request of this tenant, as the tenant may read it.
+    pub(super) fn hide(&self, error: CoreError, tenant: &str) -> CoreError {
+        let CoreError::Refused(refusal) = error else { return error };
+        let tenancy = self.tenancy(tenant);
+        let faults = match refusal {
+            Refusal::Objects { faults } => faults,
+            Refusal::Rules(_) => {
+                let message = format!(
+                    "the request contradicts itself, or objects that are not of {}; ask an operator to try it",
+                    tenancy.owner
+                );
+                vec![fault(None, FaultCode::Refused, "", message)]
+            }
+            other => return other.into(),
+        };
+        Refusal::Objects { faults: tenancy.within(|scope| self.objects.hidden(faults, scope)) }.into()
+    }
+
+    /// Those problems that are of objects of this tenant, or of these objects of its request.
+    pub(crate) fn problems_of_tenant(
+        &self,
+        problems: &[Arc<Problem>],
+        changes: &ChangeSet,
+        tenant: &str,
+    ) -> Vec<Arc<Problem>> {
+        let tenancy = self.tenancy(tenant);
+        let own: HashSet<&ObjectKey> = changes.changes.iter().map(|change| &change.key).collect();
+        let is_own = |problem: &Problem| {
+            let key = ObjectKey::new(problem.kind.as_str(), problem.id.as_str());
+            own.contains(&key) || self.objects.get(&key).is_some_and(|object| tenancy.has(object))
+        };
+        problems.iter().filter(|problem| is_own(problem)).cloned().collect()
+    }
+}
+
+impl Tenancy<'_> {
+    /// Whether the tenant may change an object in force.
+    fn has(&self, object: &Object) -> bool {
+        self.rules.relations.can_belong(object.kind().name())
+            && self.owner_of(object, &HashMap::new()).is_some_and(|owner| *owner == *self.tenant)
+    }
+
+    /// The tenant of an object, among these changes and the objects in force.
+    fn owner_of(&self, object: &Object, changes: &HashMap<&ObjectKey, &Change>) -> Option<Arc<str>> {
+        let find = |key: &ObjectKey| {
+            let present = || self.objects.get(key);
+            changes.get(key).map_or_else(present, |change| change.after.as_ref()).map(|object| &**object)
+        };
+        self.rules.relations.tenant(object, &find)
+    }
+
+    fn within<T>(&self, plan: impl FnOnce(&Scope<'_>) -> T) -> T {
+        let (has, kinds) =
+            (|object: &Object| self.has(object), |kind: &str| self.rules.relations.can_belong(kind));
+        plan(&Scope { owner: &self.owner, kinds: &kinds, has: &has, ids: self.ids.as_deref() })
+    }
+
+    /// The faults of objects that would not belong to the tenant.
+    fn strays(&self, changes: &ChangeSet) -> Vec<ObjectError> {
+        let by_key = changes.changes.iter().map(|change| (&change.key, change)).collect();
+        let stray = |change: &Change| {
+            let after = change.after.as_ref()?;
+            let owner = self.owner_of(after, &by_key);
+            if owner.is_some_and(|owner| *owner == *self.tenant) {
+                return None;
+            }
+            let path = self.rules.relations.owner_field(after).unwrap_or_default();
+            let message = format!("must say that the object belongs to {}", self.owner);
+            let error = fault(Some(&change.key), FaultCode::Refused, path, message);
+            Some(ObjectError { place: change.place.clone(), ..error })
+        };
+        changes.effective().filter(|change| change.outcome() != Outcome::Deleted).filter_map(stray).collect()
+    }
+}
+
+fn fault(key: Option<&ObjectKey>, code: FaultCode, path: &str, message: String) -> ObjectError {
+    let (kind, id) = (key.map(|key| key.kind.to_string()), key.map(|key| key.id.to_string()));
+    ObjectError { code, place: None, kind, id, path: path.to_owned(), message, expected: None }
+}
