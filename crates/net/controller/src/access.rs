@@ -10,11 +10,11 @@ use crate::problem::is_grpc;
 /// What a call does, as far as roles tell it apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// It reads objects.
+    /// It reads objects, or what is to be known of them, and can be limited to those of a tenant.
     ReadObjects,
-    /// It changes objects.
+    /// It changes objects, likewise.
     ChangeObjects,
-    /// It says what kinds of objects there are, or that the controller serves. That is of no network.
+    /// It says which kinds and listings the rules declare, or that the controller serves. That is of no network.
     Describe,
     /// It reads anything else.
     Read,
@@ -32,20 +32,20 @@ pub(crate) const CALLS: [(&str, Verb); 22] = [
     ("ListFlows", Verb::Read),
     ("ListLogicalFlows", Verb::Read),
     ("ReadListing", Verb::Read),
-    ("ListListings", Verb::Read),
+    ("ListListings", Verb::Describe),
     ("CountFlows", Verb::Read),
     ("ListTunnels", Verb::Read),
     ("Trace", Verb::Read),
     ("Explain", Verb::Read),
     ("WhyNot", Verb::Read),
-    ("Status", Verb::Read),
+    ("Status", Verb::ReadObjects),
     ("History", Verb::Read),
     ("Rollback", Verb::Change),
     ("LoadRules", Verb::Change),
     ("RollbackRules", Verb::Change),
     ("RulesHistory", Verb::Read),
     ("TakeSnapshot", Verb::Read),
-    ("WatchReceipts", Verb::Read),
+    ("WatchReceipts", Verb::ReadObjects),
 ];
 
 /// The service of these calls, and those that describe it or say that it serves.
@@ -56,9 +56,10 @@ const ABOUT: [&str; 3] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 /// The paths of HTTP that describe the API.
-const DESCRIPTIONS: [&str; 2] = ["openapi.json", "schema"];
-/// The path that applies documents.
+const DESCRIPTIONS: [&str; 3] = ["openapi.json", "schema", "listings"];
+/// The paths that are of objects beside those of their kinds: documents that are applied, and the status.
 const APPLY: &str = "apply";
+const STATUS: &str = "status";
 /// The paths of `POST` that only read: their parameters are in the body. A test compares them with the paths of HTTP.
 pub(crate) const QUESTIONS: [&str; 3] = ["/v1/trace", "/v1/explain", "/v1/why-not"];
 
@@ -86,6 +87,7 @@ fn verb<B>(request: &Request<B>) -> Verb {
     let parts: Vec<&str> = path.strip_prefix("/v1/").unwrap_or_default().split('/').collect();
     // The names of kinds are none of those that the API itself has.
     let is_of_objects = match parts[..] {
+        [STATUS] => true,
         [kinds] | [kinds, _] => !kinds.is_empty() && !AT_TOP.contains(&kinds),
         _ => false,
     };
@@ -136,7 +138,7 @@ impl Access {
                 format!("{identity} may read and not change anything; changes need the role operator")
             }
             Some(Role::Tenant(_)) => format!(
-                "{identity} may read and change objects of the tenant, and nothing else; ask an operator, or for the role viewer"
+                "{identity} may read and change objects of the tenant, and nothing else; this needs the role viewer or operator"
             ),
             Some(Role::Node | Role::Controller) | None => format!(
                 "the certificate of {identity} gives no access to the API; it needs the role operator, tenant or viewer, as `weft pki \
@@ -191,7 +193,9 @@ mod tests {
             (Method::GET, "/v1/switches/s1", Verb::ReadObjects),
             (Method::GET, "/v1/switches/s1/flows", Verb::Read),
             (Method::GET, "/v1/switches/s1/history", Verb::Read),
-            (Method::GET, "/v1/status", Verb::Read),
+            (Method::GET, "/v1/status", Verb::ReadObjects),
+            (Method::GET, "/v1/status/more", Verb::Read),
+            (Method::GET, "/v1/listings", Verb::Describe),
             (Method::GET, "/v1/transactions/1", Verb::Read),
             (Method::GET, "/v1/network/tunnels", Verb::Read),
             (Method::GET, "/v1/schema/switch", Verb::Describe),

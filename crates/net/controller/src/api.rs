@@ -26,6 +26,7 @@ use crate::history;
 use crate::journal::{self, FoldError};
 use crate::listener::{Account, Caller};
 use crate::receipts::{Reader, folder_of};
+use crate::shares::Shares;
 use crate::snapshots;
 use crate::surveys::Surveys;
 use crate::trace;
@@ -39,6 +40,7 @@ mod receipts;
 mod rules;
 mod selector;
 mod stale;
+mod tenants;
 
 use messages::{
     chunks, history_message, listing_messages, logical_messages, measured_message, problem, switch_status,
@@ -72,6 +74,8 @@ pub(crate) struct Api {
     /// Those of answers that wait for the engine thread. They hold up no others.
     engine_turns: Turns,
     surveys: Surveys,
+    of_tenants: tenants::Transactions,
+    shares: Shares,
 }
 
 impl Api {
@@ -90,6 +94,8 @@ impl Api {
             turns: Turns::default(),
             engine_turns: Turns::default(),
             surveys: Surveys::default(),
+            of_tenants: tenants::Transactions::default(),
+            shares: Shares::default(),
         }
     }
 
@@ -334,7 +340,12 @@ impl pb::controller_server::Controller for Api {
         // It waits for no call of another kind, and for no thread: whoever looks for the cause of a delay asks for it.
         let account = account(request.extensions());
         let _turn = account.status_turn().await?;
+        let own = tenant(request.extensions());
         let pb::StatusRequest { nodes, tenant } = request.into_inner();
+        if let Some(own) = own {
+            let answer = self.status_of_tenant(&own)?;
+            return Ok(Turn::charged(&account, &answer).until_encoded(answer));
+        }
         let nodes = nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
         let tenants = if nodes.is_empty() { self.engine.tenants(tenant.as_deref()) } else { Vec::new() };

@@ -63,6 +63,7 @@ mod requests;
 mod run;
 mod running_rules;
 mod server;
+mod shares;
 pub mod snapshots;
 mod surveys;
 pub mod tokens;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use controller::Parts;
 use weft_client::{Client, ClientError, pb};
 
 use crate::support::drivers::Switches;
@@ -101,22 +102,28 @@ impl Evaluator for Gated {
 async fn start_gated(folder: &Path) -> (Running, Arc<Mutex<()>>, Arc<AtomicUsize>) {
     let switches = Switches::default();
     let mut parts = parts(folder, rules(RULES), &switches);
+    let (gate, begun) = add_gate(&mut parts);
+    (start_with(parts, switches).await, gate, begun)
+}
+
+/// Makes transactions wait while a gate is closed. Returns the gate, and the count of transactions begun.
+pub(crate) fn add_gate(parts: &mut Parts) -> (Arc<Mutex<()>>, Arc<AtomicUsize>) {
     let (gate, begun) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)));
     let (gate_there, begun_there) = (gate.clone(), begun.clone());
     parts.evaluator = Arc::new(move |rules| {
         let (inner, gate, begun) = (reference(rules), gate_there.clone(), begun_there.clone());
         Ok(Box::new(Gated { inner, gate, begun }))
     });
-    (start_with(parts, switches).await, gate, begun)
+    (gate, begun)
 }
 
 /// A gate that is closed. A thread holds it, since a guard must not be kept over an await.
-struct Closed {
+pub(crate) struct Closed {
     open: std::sync::mpsc::Sender<()>,
     holder: std::thread::JoinHandle<()>,
 }
 
-async fn close(gate: Arc<Mutex<()>>) -> Closed {
+pub(crate) async fn close(gate: Arc<Mutex<()>>) -> Closed {
     let (open, opened) = std::sync::mpsc::channel::<()>();
     let (closed, when_closed) = oneshot::channel();
     let holder = std::thread::spawn(move || {
@@ -129,7 +136,7 @@ async fn close(gate: Arc<Mutex<()>>) -> Closed {
 }
 
 impl Closed {
-    fn open(self) {
+    pub(crate) fn open(self) {
         self.open.send(()).expect("the holder runs");
         self.holder.join().expect("the holder does not panic");
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use controller::Parts;
@@ -13,8 +13,9 @@ use tempfile::TempDir;
 use test_random::Random;
 use weft_core::Rules;
 
+use crate::load::{add_gate, close};
 use crate::support::drivers::Switches;
-use crate::support::running::{Running, apply, parts, start_with};
+use crate::support::running::{Running, apply, parts, start_with, within};
 use crate::support::web::{Answer, Web};
 
 /// Two tenants with a switch, a port and a router each, and what belongs to nobody.
@@ -55,6 +56,11 @@ struct Shared {
 
 impl Shared {
     async fn start(network: &str) -> Shared {
+        Shared::start_with(network, |_| ()).await
+    }
+
+    /// One that is made of other parts.
+    async fn start_with(network: &str, change: impl FnOnce(&mut Parts)) -> Shared {
         let folder = tempfile::tempdir().unwrap();
         let (mut file, path) = (TokenFile::default(), folder.path().join("tokens.toml"));
         let now = SystemTime::now();
@@ -67,7 +73,8 @@ impl Shared {
         file.write(&path).unwrap();
         let (switches, rules) = (Switches::default(), Arc::new(Rules::built_in().unwrap()));
         let tokens = Some(Arc::new(Tokens::open(&path).unwrap()));
-        let parts = Parts { tokens, ..parts(folder.path(), rules, &switches) };
+        let mut parts = Parts { tokens, ..parts(folder.path(), rules, &switches) };
+        change(&mut parts);
         let running = start_with(parts, switches).await;
         apply(&mut running.client().await, network).await.unwrap();
         let web = running.web().await;
@@ -119,7 +126,14 @@ async fn a_tenant_sees_its_own_objects_alone() {
         assert!(taken.contains("X does not exist"), "{taken}");
         assert_eq!(taken, free);
     }
-    for path in ["/v1/status", "/v1/transactions", "/v1/switches/blue/history", "/v1/network/tunnels"] {
+    let status = shared.acme("GET", "/v1/status?nodes=hv1&tenant=umbra", "").await;
+    assert!(status.status == 400 || !status.text.contains("umbra"), "{}", status.text);
+    let status = shared.acme("GET", "/v1/status", "").await.expect(200);
+    assert_eq!(status["tenants"][0]["tenant"], "acme", "{status}");
+    for name in ["umbra", "red", "hv1", "c1"] {
+        assert!(!status.to_string().contains(name), "{status}");
+    }
+    for path in ["/v1/transactions", "/v1/switches/blue/history", "/v1/network/tunnels"] {
         shared.acme("GET", path, "").await.expect(403);
     }
     shared.running.stop().await;
@@ -258,6 +272,41 @@ async fn refusals_name_nothing_that_belongs_to_others() {
             answer.text
         );
     }
+    shared.running.stop().await;
+}
+
+/// A storm of one tenant while the engine is busy: what exceeds its queue is refused, with the time to wait. The change of another
+/// tenant is made, and those that wait follow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_storm_of_one_tenant_is_told_to_wait_and_others_go_on() {
+    /// As many as a tenant may have waiting.
+    const WAITING: usize = 256;
+    const MORE: usize = 40;
+    let gate = Arc::new(OnceLock::new());
+    let there = gate.clone();
+    let shared = Shared::start_with(NETWORK, |parts| there.set(add_gate(parts).0).unwrap()).await;
+    let closed = close(gate.get().unwrap().clone()).await;
+    let mut storm = tokio::task::JoinSet::new();
+    for number in 0..WAITING + MORE {
+        let (mut web, token) = (shared.running.web().await, shared.acme.clone());
+        storm.spawn(async move {
+            ask(&mut web, &token, "PUT", &format!("/v1/switches/acme-{number}"), "{tenant: acme}").await
+        });
+    }
+    for _ in 0..MORE {
+        let refused = within(storm.join_next()).await.unwrap().unwrap();
+        assert_eq!(refused.status, 429, "{}", refused.text);
+        assert!(!refused.header("retry-after").is_empty(), "{:?}", refused.headers);
+        assert!(refused.text.contains("256 changes of tenant acme wait already"), "{}", refused.text);
+    }
+    let (mut web, token) = (shared.running.web().await, shared.umbra.clone());
+    let quiet = tokio::spawn(async move {
+        ask(&mut web, &token, "PUT", "/v1/switches/umbra-quiet", "{tenant: umbra}").await
+    });
+    closed.open();
+    within(quiet).await.unwrap().expect(201);
+    within(storm.join_next()).await.unwrap().unwrap().expect(201);
+    storm.abort_all();
     shared.running.stop().await;
 }
 

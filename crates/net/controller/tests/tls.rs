@@ -161,7 +161,7 @@ struct Does {
 /// Every call of the service as a request of gRPC with an empty message, and every path of HTTP with each of its methods: its name, and
 /// what it does.
 async fn requests(secure: &Secure) -> Vec<(String, Does, http::request::Builder)> {
-    let of_objects = ["Apply", "Delete", "Set", "Get", "Watch"];
+    let of_objects = ["Apply", "Delete", "Set", "Get", "Watch", "Status", "ListListings"];
     let changes = ["Apply", "Delete", "Set", "Rollback", "LoadRules", "RollbackRules"];
     let described: FileDescriptorSet = prost::Message::decode(DESCRIPTORS).unwrap();
     let methods = described.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method);
@@ -183,8 +183,9 @@ async fn requests(secure: &Secure) -> Vec<(String, Does, http::request::Builder)
         let of_kinds = |path: &str| {
             kinds.iter().any(|kinds| path == format!("/v1/{kinds}") || path == format!("/v1/{kinds}/{{id}}"))
         };
-        let described = ["/v1/apply", "/v1/openapi.json", "/v1/schema", "/v1/schema/{kind}"];
-        let does = Does { reads, is_of_objects: of_kinds(&path) || described.contains(&path.as_str()) };
+        let others = ["apply", "status", "listings", "openapi.json", "schema", "schema/{kind}"];
+        let is_other = others.iter().any(|other| path == format!("/v1/{other}"));
+        let does = Does { reads, is_of_objects: of_kinds(&path) || is_other };
         let uri = format!("https://localhost{}", path.replace(['{', '}'], ""));
         let request = http::Request::builder().method(method.as_str()).uri(uri);
         requests.push((format!("{method} {path}"), does, request));

@@ -184,8 +184,17 @@ impl Api {
         origin: Origin,
         account: &Account,
     ) -> Result<Response<pb::ChangeResponse>, Status> {
+        let tenant = origin.tenant.clone();
+        let turn = match &tenant {
+            Some(tenant) => Some(self.shares.turn(tenant).await?),
+            None => None,
+        };
         let result =
             self.engine.change(change, core_terms(terms.as_ref()), origin).await.map_err(stopping)?;
+        drop(turn);
+        if let (Some(tenant), Ok(Applied { txn: Some(txn), .. })) = (tenant, &result) {
+            self.of_tenants.add(&tenant, *txn);
+        }
         self.answer(result, vec![self.rules()], terms.as_ref(), account).await
     }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use tonic::{Request, Response, Status};
 
 use super::messages::{receipt_message, update_message};
-use super::{Api, account, stopping};
+use super::{Api, account, stopping, tenant};
 use weft_client::WholeReceipts;
 use weft_client::pb;
 
@@ -45,6 +45,9 @@ impl Api {
         request: Request<pb::WatchReceiptsRequest>,
     ) -> Result<Response<Results<pb::Receipt>>, Status> {
         let account = account(request.extensions());
+        if let Some(tenant) = tenant(request.extensions()) {
+            self.of_tenants.check(&tenant, request.get_ref())?;
+        }
         account.room().await?;
         let pb::WatchReceiptsRequest { from_txn: from, strict, only, differences } = request.into_inner();
         let wanted = match from {

@@ -1,0 +1,102 @@
+//! What callers with the role of a tenant learn besides their objects: the status of these, and how far their transactions are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tonic::Status;
+
+use super::messages::{problem, tenant_status};
+use super::{Api, stopping};
+use weft_client::pb;
+
+/// The number of transactions whose tenants are known.
+const KNOWN_MAX: usize = 10_000;
+
+/// The last transactions that tenants have made, in this start of the controller.
+#[derive(Debug, Default)]
+pub(super) struct Transactions(Mutex<BTreeMap<u64, Arc<str>>>);
+
+impl Transactions {
+    /// A tenant has made a transaction.
+    pub(super) fn add(&self, tenant: &str, txn: u64) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(txn, tenant.into());
+        if known.len() > KNOWN_MAX {
+            known.pop_first();
+        }
+    }
+
+    /// The last transaction of a tenant.
+    fn last(&self, tenant: &str) -> Option<u64> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().rev().find(|(_, made_by)| ***made_by == *tenant).map(|(txn, _)| *txn)
+    }
+
+    /// Checks that a tenant asks for the receipt of a transaction of its own.
+    ///
+    /// # Errors
+    /// It asks for others, or for one that is not known to be its own.
+    pub(super) fn check(&self, tenant: &str, request: &pb::WatchReceiptsRequest) -> Result<(), Status> {
+        let (Some(txn), true) = (request.from_txn, request.only) else {
+            return Err(Status::permission_denied(
+                "a tenant may follow the receipts of its own transactions, one by one; others need the role viewer",
+            ));
+        };
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.get(&txn).is_some_and(|made_by| **made_by == *tenant) {
+            return Ok(());
+        }
+        Err(Status::not_found(format!("tenant {tenant} has made no transaction {txn} lately")))
+    }
+}
+
+impl Api {
+    /// The status as far as it is about objects of a tenant. The last transaction is the last one that the tenant has made.
+    pub(super) fn status_of_tenant(&self, tenant: &str) -> Result<pb::StatusResponse, Status> {
+        let status = self.engine.status(&BTreeSet::new()).map_err(stopping)?;
+        let mut problems = Vec::new();
+        for found in &status.problems {
+            let object = self.engine.object(&found.kind, &found.id).map_err(stopping)?;
+            if object.is_some_and(|(seen, _)| seen.tenant() == Some(tenant)) {
+                problems.push(problem(found));
+            }
+        }
+        let rules = self.rules();
+        Ok(pb::StatusResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            last_txn: self.of_tenants.last(tenant).unwrap_or_default(),
+            problems,
+            node_kind: rules.host_kind().unwrap_or_default().to_owned(),
+            rules: rules.packages().to_vec(),
+            tenants: self.engine.tenants(Some(tenant)).into_iter().map(tenant_status).collect(),
+            ..pb::StatusResponse::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(txn: Option<u64>, only: bool) -> pb::WatchReceiptsRequest {
+        pb::WatchReceiptsRequest { from_txn: txn, only, ..pb::WatchReceiptsRequest::default() }
+    }
+
+    #[test]
+    fn a_tenant_follows_its_own_transactions_alone() {
+        let known = Transactions::default();
+        known.add("acme", 3);
+        known.add("umbra", 4);
+        assert_eq!((known.last("acme"), known.last("umbra"), known.last("other")), (Some(3), Some(4), None));
+        let code = |request| known.check("acme", &request).map_err(|status| status.code());
+        assert_eq!(code(of(Some(3), true)), Ok(()));
+        assert_eq!(code(of(Some(4), true)), Err(tonic::Code::NotFound));
+        assert_eq!(code(of(Some(9), true)), Err(tonic::Code::NotFound));
+        assert_eq!(code(of(Some(3), false)), Err(tonic::Code::PermissionDenied));
+        assert_eq!(code(of(None, true)), Err(tonic::Code::PermissionDenied));
+        for txn in 5..5 + KNOWN_MAX as u64 {
+            known.add("umbra", txn);
+        }
+        assert_eq!(known.last("acme"), None);
+    }
+}

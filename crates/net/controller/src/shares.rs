@@ -1,0 +1,127 @@
+//! Shares of tenants in the engine's time: the changes of one tenant take turns among themselves, so its storm of requests stays before the
+//! engine's queue, in which the changes of others are next.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+
+/// The changes of one tenant that are in the engine's queue at a time. Several, so that one write to the disk has more than one of them.
+const AT_ONCE: usize = 4;
+/// The changes of one tenant that are there or wait for their turn.
+const WAITING_MAX: usize = 256;
+/// The number of tenants from which on those without a change are forgotten.
+const KNOWN_MAX: usize = 1000;
+
+/// The shares of all tenants.
+#[derive(Debug, Default)]
+pub(crate) struct Shares(Mutex<HashMap<String, Share>>);
+
+/// The share of one tenant.
+#[derive(Debug, Clone)]
+struct Share {
+    places: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
+}
+
+/// A change of a tenant has its turn, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _turn: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Shares {
+    /// Waits for the turn of a change of this tenant. Changes have their turns in the order in which they came.
+    ///
+    /// # Errors
+    /// Too many of the tenant wait already.
+    pub(crate) async fn turn(&self, tenant: &str) -> Result<Turn, Status> {
+        let Share { places, turns } = self.of(tenant);
+        let too_many = || {
+            Status::resource_exhausted(format!(
+                "{WAITING_MAX} changes of tenant {tenant} wait already; repeat this one later, or put many objects into one change"
+            ))
+        };
+        let place = places.try_acquire_owned().map_err(|_| too_many())?;
+        let turn = turns.acquire_owned().await;
+        let turn = turn.map_err(|_| Status::internal("the turns of a tenant are closed"))?;
+        Ok(Turn { _turn: turn, _place: place })
+    }
+
+    fn of(&self, tenant: &str) -> Share {
+        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if shares.len() >= KNOWN_MAX && !shares.contains_key(tenant) {
+            shares.retain(|_, share| share.places.available_permits() < WAITING_MAX);
+        }
+        let new = || Share {
+            places: Arc::new(Semaphore::new(WAITING_MAX)),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        };
+        shares.entry(tenant.to_owned()).or_insert_with(new).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use tonic::Code;
+
+    use super::*;
+
+    type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Turn, Status>> + 'a>>;
+
+    /// A change that asks for its turn.
+    fn ask<'a>(shares: &'a Shares, tenant: &'a str) -> Waiting<'a> {
+        Box::pin(shares.turn(tenant))
+    }
+
+    /// The turn, if it has come.
+    fn now(waiting: &mut Waiting<'_>) -> Option<Result<Turn, Status>> {
+        match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(turn) => Some(turn),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn a_tenant_waits_for_itself_and_for_nobody_else() {
+        let shares = Shares::default();
+        let mut turns: Vec<Turn> =
+            (0..AT_ONCE).map(|_| now(&mut ask(&shares, "acme")).unwrap().unwrap()).collect();
+        let mut next = ask(&shares, "acme");
+        assert!(now(&mut next).is_none());
+        assert!(now(&mut ask(&shares, "umbra")).unwrap().is_ok());
+        turns.pop();
+        assert!(now(&mut next).unwrap().is_ok());
+    }
+
+    #[test]
+    fn beyond_the_bound_a_tenant_is_told_to_come_later() {
+        let shares = Shares::default();
+        let mut waiting: Vec<Waiting<'_>> = (0..WAITING_MAX).map(|_| ask(&shares, "acme")).collect();
+        let turns: Vec<_> = waiting.iter_mut().map(now).collect();
+        assert_eq!(turns.iter().flatten().count(), AT_ONCE);
+        let refused = now(&mut ask(&shares, "acme")).unwrap().unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert!(refused.message().starts_with("256 changes of tenant acme wait already"), "{refused}");
+        assert!(now(&mut ask(&shares, "umbra")).unwrap().is_ok());
+        drop((turns, waiting));
+        assert!(now(&mut ask(&shares, "acme")).unwrap().is_ok());
+    }
+
+    #[test]
+    fn tenants_without_a_change_are_forgotten() {
+        let shares = Shares::default();
+        let kept = now(&mut ask(&shares, "kept")).unwrap().unwrap();
+        for number in 0..KNOWN_MAX {
+            now(&mut ask(&shares, &number.to_string())).unwrap().unwrap();
+        }
+        let known = shares.0.lock().unwrap();
+        assert!(known.contains_key("kept") && known.len() <= 2, "{}", known.len());
+        drop((known, kept));
+    }
+}
