@@ -92,6 +92,9 @@ keys! {
     /// `["builtin", "quarantine"]`. Without `"builtin"`, a folder replaces the built-in rules. For a folder that is itself named `builtin`, write
     /// `"./builtin"`. Rules that `weft rules load` has loaded since run in their place, until this names others or their files change.
     rules: Packages = Packages::default(), Some("[\"builtin\"]"), "a path, or a list of paths";
+    /// Which names the field `tenant` of objects can have. With `"declared"`, an object of kind `tenant` must exist, so that a mistyped name
+    /// makes no tenant without a quota; what is there already stays.
+    tenants: TenantNames = TenantNames::Any, Some("\"any\""), "`\"any\"` or `\"declared\"`";
     /// How rules are evaluated. `"timely"` runs them on a worker of timely dataflow even if there is only one worker; several workers are
     /// always timely's. It does not change the results.
     engine: EngineKind = EngineKind::Fused, Some("\"fused\""), "`\"fused\"` or `\"timely\"`";
@@ -146,6 +149,16 @@ fn default_learned() -> NonZeroU32 {
 /// A default in MiB, which is not 0. The memory of hosts is that of the flows of a host that has 400,000 of another controller.
 fn mebibytes(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
+}
+
+/// The names that tenants can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TenantNames {
+    /// Any name.
+    Any,
+    /// The id of an object of kind `tenant`.
+    Declared,
 }
 
 /// A way in which rules are evaluated.

@@ -58,6 +58,8 @@ pub struct Parts {
     pub probe: Duration,
     /// The most rows that a rule may derive from a request: [`weft_core::core::RULE_ROWS`] outside tests.
     pub rule_rows: u64,
+    /// Whether objects can name only tenants that are declared.
+    pub declared_tenants: bool,
     /// The configured rules.
     pub rules: Arc<Rules>,
     /// Makes what runs rules, in the thread that it runs in.
@@ -177,6 +179,7 @@ impl Daemon {
             tokens,
             probe,
             rule_rows,
+            declared_tenants,
             rules,
             evaluator,
             drivers,
@@ -207,6 +210,7 @@ impl Daemon {
             let prepared =
                 prepare(&evaluator, &rules, replay).and_then(|Prepared { mut core, journal, saving }| {
                     core.bound(rule_rows, requests.activity.progress().clone());
+                    core.require_declared_tenants(declared_tenants);
                     core.make_evaluators_with(evaluator);
                     core.edit_evaluators_with(Arc::new(edit));
                     let conventions = core.rules().conventions().clone();

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use weft_core::rules::Rules;
 
-use crate::config::Config;
+use crate::config::{Config, TenantNames};
 use crate::daemon::{Daemon, DaemonError, PROBE, Parts, check_state};
 use crate::drivers::RealDrivers;
 use crate::evaluators::dataflow;
@@ -53,6 +53,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         tokens,
         probe: PROBE,
         rule_rows: config.rule_rows.get(),
+        declared_tenants: config.tenants == TenantNames::Declared,
         evaluator: dataflow(config),
         rules,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),

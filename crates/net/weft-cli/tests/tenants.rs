@@ -1,8 +1,10 @@
-//! `weft status --tenant`: what of a tenant is not up, and why.
+//! Tenants: what of them is not up, their quotas, and what a caller with their role may do.
 
 use serde_json::{Value, json};
 
 use crate::get::{apply, controller};
+use crate::support::Folder;
+use crate::support::controller::Controller;
 
 const ACME: &str = "
 {kind: switch, id: web, tenant: acme}
@@ -109,4 +111,65 @@ fn a_quota_refuses_with_what_is_allowed_and_what_uses_it() {
     assert!(
         controller.weft(&["status", "--tenant", "acme"]).has_status(0).stdout.starts_with("tenant acme: ")
     );
+}
+
+/// What somebody with this token gets from a command: its exit status, standard output and errors.
+fn as_tenant(folder: &Folder, token: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = folder.command(arguments);
+    command.env("WEFT_CONTROLLER", Controller::endpoint(folder)).env("WEFT_TOKEN", token);
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn a_tenant_uses_weft_for_its_own_objects() {
+    let folder = Folder::new();
+    let grant = ["token", "create", "carol", "--role", "tenant", "--tenant", "acme", "--file", "tokens.toml"];
+    let token = folder.weft(&grant).has_status(0).stdout.trim().to_owned();
+    let mut controller =
+        Controller::start_with(&folder, "tenants = \"declared\"\ntokens = \"tokens.toml\"\n");
+    let mut operator = controller.client(&folder).await;
+    let document = |text: &str| [("test".to_owned(), text.to_owned())];
+    let refused = operator.apply(document("{kind: switch, id: s, tenant: acne}"), "test").await.unwrap_err();
+    assert!(refused.to_string().contains("tenant acne is not declared"), "{refused}");
+    let declared = "{kind: tenant, id: acme, ids: acme-}\n---\n{kind: switch, id: other}";
+    operator.apply(document(declared), "test").await.unwrap();
+
+    let carol = |arguments: &[&str]| as_tenant(&folder, &token, arguments);
+    folder.write("acme.yaml", "{kind: switch, id: acme-s, tenant: acme}");
+    let (code, created, error) = carol(&["apply", "-f", "acme.yaml", "--wait"]);
+    assert_eq!((code, &*created), (Some(0), "switch acme-s: created\n"), "{error}");
+    // What has changed nothing waits for the last transaction of the tenant.
+    let (code, same, error) = carol(&["apply", "-f", "acme.yaml", "--wait"]);
+    assert_eq!((code, &*same), (Some(0), "switch acme-s: unchanged\n"), "{error}");
+    assert_eq!(carol(&["get", "switches", "-o", "name"]).1, "switch/acme-s\n");
+    assert_eq!(carol(&["get", "switch", "other"]).2, "error: switch other does not exist\n");
+    let (code, status, _) = carol(&["status"]);
+    assert!(code == Some(0) && status.contains("last transaction 2"), "{status}");
+    let (code, _, error) = carol(&["get", "tunnels"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("carol (tenant:acme) may read and change objects of the tenant, and nothing else"),
+        "{error}"
+    );
+    let (code, _, error) = carol(&["delete", "switch", "other", "--yes"]);
+    assert_eq!((code, &*error), (Some(1), "error: switch other: does not exist\n"));
+    controller.kill();
+}
+
+#[test]
+fn the_tenant_of_a_token_is_given_with_its_role() {
+    let folder = Folder::new();
+    let create = |arguments: &[&str]| folder.weft(&[&["token", "create", "carol"], arguments].concat());
+    let without = create(&["--role", "tenant"]);
+    assert!(without.has_status(2).stderr.contains("--tenant <TENANT>"), "{without:?}");
+    let other = create(&["--role", "viewer", "--tenant", "acme"]);
+    assert!(
+        other.has_status(2).stderr.contains("use --role tenant, or leave out --tenant acme"),
+        "{other:?}"
+    );
+    create(&["--role", "tenant", "--tenant", "acme"]).has_status(0);
+    let listed = folder.weft(&["token", "list"]);
+    assert!(listed.has_status(0).stdout.contains("tenant:acme"), "{listed:?}");
 }

@@ -86,6 +86,8 @@ pub struct Core {
     on_disk: u64,
     /// The most rows that a rule may derive from a request, besides those for its values.
     rule_rows: u64,
+    /// Whether objects can name only tenants that are declared.
+    declared_tenants: bool,
     /// How far the running transaction is.
     progress: Progress,
     /// Whether nobody waits for the next request any more.
@@ -299,6 +301,7 @@ impl Core {
             last_txn,
             on_disk: last_txn,
             rule_rows: RULE_ROWS,
+            declared_tenants: false,
             progress: Progress::default(),
             unwanted: Cancel::default(),
         };
@@ -390,6 +393,7 @@ impl Core {
         if objects.is_empty() {
             return Ok(Accepted { objects, objects_before, ..Accepted::default() });
         }
+        self.check_tenants(&objects)?;
         let host_kind = self.rules.host_kind();
         let deleted = objects
             .effective()

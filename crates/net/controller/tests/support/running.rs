@@ -42,6 +42,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         tokens: None,
         probe: PROBE,
         rule_rows: weft_core::core::RULE_ROWS,
+        declared_tenants: false,
         rules,
         evaluator: Arc::new(|rules: &Rules| Ok(reference(rules) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),

@@ -36,6 +36,53 @@ impl Core {
         self.rules.relations.tenant(object, &|key| self.objects.get(key).map(|object| &**object))
     }
 
+    /// From now on, objects can name only tenants that are declared, or any.
+    pub fn require_declared_tenants(&mut self, are_required: bool) {
+        self.declared_tenants = are_required;
+    }
+
+    /// Checks that tenants are declared that changes name, and not taken from objects that name them.
+    pub(super) fn check_tenants(&self, changes: &ChangeSet) -> Result<(), Refusal> {
+        if !self.declared_tenants {
+            return Ok(());
+        }
+        let by_key: HashMap<&ObjectKey, &Change> =
+            changes.changes.iter().map(|change| (&change.key, change)).collect();
+        let relations = &self.rules.relations;
+        let mut faults = Vec::new();
+        let mut add = |change: &Change, code, path: &str, message| {
+            let error = fault(Some(&change.key), code, path, message);
+            faults.push(ObjectError { place: change.place.clone(), ..error });
+        };
+        for change in changes.effective() {
+            if let Some((field, tenant)) =
+                change.after.as_deref().and_then(|after| relations.named_tenant(after))
+            {
+                let key = ObjectKey::new(TENANT, tenant.clone());
+                let is_there = match by_key.get(&key) {
+                    Some(change) => change.after.is_some(),
+                    None => self.objects.get(&key).is_some(),
+                };
+                if !is_there {
+                    let message = format!("{key} is not declared; apply it first, or in the same request");
+                    add(change, FaultCode::NoSuchObject, field, message);
+                }
+            }
+            if *change.key.kind == *TENANT && change.outcome() == Outcome::Deleted {
+                let names_it = |object: &Object| {
+                    relations.named_tenant(object).is_some_and(|(_, tenant)| *tenant == change.key.id)
+                };
+                let mut members = self.objects.iter().filter(|(_, object)| names_it(object));
+                if let Some((member, _)) = members.find(|(key, _)| !by_key.contains_key(key)) {
+                    let message =
+                        format!("is in use by {member}; delete the objects that name the tenant first");
+                    add(change, FaultCode::InUse, "", message);
+                }
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(Refusal::Objects { faults }) }
+    }
+
     /// What this tenant may change.
     fn tenancy<'a>(&'a self, tenant: &'a str) -> Tenancy<'a> {
         let declared = self.objects.get(&ObjectKey::new(TENANT, tenant));
@@ -157,3 +204,6 @@ fn fault(key: Option<&ObjectKey>, code: FaultCode, path: &str, message: String) 
     let (kind, id) = (key.map(|key| key.kind.to_string()), key.map(|key| key.id.to_string()));
     ObjectError { code, place: None, kind, id, path: path.to_owned(), message, expected: None }
 }
+
+#[cfg(test)]
+mod tests;

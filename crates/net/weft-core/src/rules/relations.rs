@@ -104,6 +104,15 @@ impl Relations {
         self.belongs.get(kind).is_some_and(|by| by.iter().any(|by| matches!(by, By::References(_))))
     }
 
+    /// The tenant that a field of an object names, with the field.
+    pub(crate) fn named_tenant<'a>(&self, object: &'a Object) -> Option<(&'a str, &'a Arc<str>)> {
+        self.belongs.get(object.kind().name())?.iter().find_map(|by| {
+            let By::Name(at) = *by else { return None };
+            let Value::String(name) = object.values().get(at)? else { return None };
+            Some((object.kind().declared().fields.get(at)?.name.as_str(), name))
+        })
+    }
+
     /// The first field of an object that says to whom it belongs.
     pub(crate) fn owner_field<'a>(&self, object: &'a Object) -> Option<&'a str> {
         let by = self.belongs.get(object.kind().name())?.first()?;
