@@ -1,4 +1,4 @@
-//! `cargo xtask release`: `weft` as it is installed, and its symbols and line tables in a file beside it.
+//! `cargo xtask release`: `weft` as it is installed, its symbols and line tables in a file beside it, and its bill of materials.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, release_build};
+use crate::setup::{SBOM, cargo_tool};
+use crate::{cargo, cargo_program, release_build};
 
 /// The file of the symbols and line tables. `weft` names it, without a folder.
 const LINE_TABLES: &str = "weft.debug";
 
-/// Builds `weft` and writes both files to the folder `dist` of the target folder.
+/// The crates that `weft` is made of, with versions and licences, as `CycloneDX` 1.5.
+const BILL_OF_MATERIALS: &str = "weft.cdx.json";
+
+/// Builds `weft` and writes all files to the folder `dist` of the target folder.
 pub(crate) fn run() -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "weft-cli"], None)?;
     let built = release_build("weft")?;
@@ -30,5 +34,19 @@ pub(crate) fn run() -> Result<()> {
         let bytes = path.metadata().with_context(|| format!("{} is not there", path.display()))?.len();
         eprintln!("{}: {} MB", path.display(), bytes.div_ceil(1_000_000));
     }
+    bill_of_materials(&folder.join(BILL_OF_MATERIALS))
+}
+
+/// Lists the crates of all platforms, as `Cargo.lock` has them.
+fn bill_of_materials(path: &Path) -> Result<()> {
+    cargo_tool(SBOM)?;
+    let mut sbom = Command::new(cargo_program());
+    sbom.args(["sbom", "--cargo-package", "weft-cli", "--output-format", "cyclone_dx_json_1_5"]);
+    let output = sbom.output().context("cannot start cargo sbom")?;
+    if !output.status.success() {
+        bail!("{sbom:?} failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    fs::write(path, output.stdout).with_context(|| format!("cannot write {}", path.display()))?;
+    eprintln!("{}: what the program is made of", path.display());
     Ok(())
 }

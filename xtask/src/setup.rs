@@ -103,6 +103,9 @@ pub(crate) const NEXTEST: CargoTool = CargoTool { name: "cargo-nextest", version
 /// Checks Weft's dependencies.
 pub(crate) const DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
 
+/// Lists what a program is made of.
+pub(crate) const SBOM: CargoTool = CargoTool { name: "cargo-sbom", version: "0.10.0" };
+
 /// Ensures that a tool of cargo is installed. Any version suffices; if there is none, the known version is built, without
 /// optimisation because it runs briefly.
 pub(crate) fn cargo_tool(tool: CargoTool) -> Result<()> {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use mutual_tls::Credentials;
 use ovs_driver::{Peers, Sockets};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 use weft_core::rules::Rules;
 
@@ -36,11 +38,22 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     result
 }
 
+/// Before keys are read: they stay in memory, so whoever gets a core dump would get them.
+fn leave_no_core_dump() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        warn!(%error, "a core dump of the controller would contain its keys");
+    }
+}
+
 fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     let rules = Arc::new(Rules::load(config.rules.paths())?);
     let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 2).max(2));
     let memory = (config.switch_memory.get() as usize) << 20;
-    let credentials = config.certificates().map(Credentials::load).transpose()?;
+    let certificates = config.certificates();
+    if certificates.is_some() {
+        leave_no_core_dump();
+    }
+    let credentials = certificates.map(Credentials::load).transpose()?;
     let tokens = tokens(config)?;
     let sockets = Sockets::default().with_credentials(credentials.clone());
     let peers = Peers::start(Arc::new(sockets), threads, memory, before_sleep)

@@ -9,6 +9,7 @@ mod changes;
 mod check;
 mod command_line;
 mod contexts;
+mod core_dumps;
 mod crates;
 mod defects;
 mod describe;
