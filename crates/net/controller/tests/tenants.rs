@@ -118,6 +118,18 @@ async fn a_tenant_sees_its_own_objects_alone() {
         assert_eq!(ids(&list), own, "{kinds}");
     }
     shared.acme("GET", "/v1/switches/blue", "").await.expect(200);
+    // A page says that more follows only if that is the tenant's.
+    let page = shared.acme("GET", "/v1/switches?limit=1", "").await.expect(200);
+    assert_eq!((ids(&page), page.get("continue")), (vec!["blue"], None), "{page}");
+    shared.acme("PUT", "/v1/switches/acme-z", "{tenant: acme}").await.expect(201);
+    let page = shared.acme("GET", "/v1/switches?limit=1", "").await.expect(200);
+    let rest = page["continue"].as_str().unwrap();
+    let rest = shared.acme("GET", &format!("/v1/switches?limit=1&continue={rest}"), "").await.expect(200);
+    assert_eq!(
+        (ids(&page), ids(&rest), rest.get("continue")),
+        (vec!["acme-z"], vec!["blue"], None),
+        "{rest}"
+    );
     for (taken, free) in [("red", "rad"), ("common", "commen")] {
         let [taken, free] = [
             shared.acme("GET", &format!("/v1/switches/{taken}"), "").await.text.replace(taken, "X"),
@@ -344,7 +356,7 @@ fn request(random: &mut Random) -> (&'static str, String, String) {
         _ => format!("kind: switch, id: {id}, delete: true"),
     };
     match random.below(6) {
-        0 => ("GET", format!("/v1/{kinds}"), String::new()),
+        0 => ("GET", format!("/v1/{kinds}?limit={}", random.below(3)), String::new()),
         1 => ("GET", format!("/v1/{kinds}/{id}"), String::new()),
         2 => ("DELETE", format!("/v1/{kinds}/{id}"), String::new()),
         3 => ("PATCH", format!("/v1/{kinds}/{id}"), r#"{"labels": {"a": "b"}}"#.to_owned()),

@@ -8,7 +8,7 @@ use nlog_data::quotation::{cut, quote_text};
 use objects::Revision;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
-use weft_core::status::{Cursor, RevisionError, Seen, Version};
+use weft_core::status::{Cursor, Page, RevisionError, Seen, Version};
 
 use super::selector::{STATE, Selector};
 use super::{Api, account, stopping, tenant};
@@ -147,7 +147,11 @@ impl List {
             let List { kind, selector, tenant, at, after, left } = &self;
             let selects = |seen: &Seen| is_of(tenant.as_deref(), seen) && selects(selector, seen);
             let page = engine.page(kind, after.as_deref(), (*left).min(PAGE), *at, &selects);
-            let page = page.map_err(stopping)?.map_err(no_revision)?;
+            let mut page = page.map_err(stopping)?.map_err(no_revision)?;
+            if tenant.is_some() && page.objects.len() == *left {
+                // That objects of others follow is nothing that the tenant may learn.
+                self.end_with_own(engine, &mut page)?;
+            }
             let _charge = account.charge(page.objects.len() * size_of::<Seen>());
             drop(turn);
             self.left -= page.objects.len();
@@ -175,6 +179,23 @@ impl List {
             }
             (self.at, self.after) = (Some(page.revision), page.next);
         }
+    }
+
+    /// Makes a page the last one unless an object of the tenant follows.
+    fn end_with_own(&self, engine: &Engine, page: &mut Page) -> Result<(), Status> {
+        let List { kind, selector, tenant, .. } = self;
+        let selects = |seen: &Seen| is_of(tenant.as_deref(), seen) && selects(selector, seen);
+        let mut after = page.next.clone();
+        while let Some(id) = after {
+            let next = engine.page(kind, Some(&id), 1, Some(page.revision), &selects);
+            let next = next.map_err(stopping)?.map_err(no_revision)?;
+            if !next.objects.is_empty() {
+                return Ok(());
+            }
+            after = next.next;
+        }
+        page.next = None;
+        Ok(())
     }
 }
 
