@@ -41,6 +41,9 @@ mod rules;
 mod selector;
 mod stale;
 mod tenants;
+mod viewer;
+
+use viewer::Viewer;
 
 use messages::{
     chunks, history_message, listing_messages, logical_messages, measured_message, problem, switch_status,
@@ -340,12 +343,11 @@ impl pb::controller_server::Controller for Api {
         // It waits for no call of another kind, and for no thread: whoever looks for the cause of a delay asks for it.
         let account = account(request.extensions());
         let _turn = account.status_turn().await?;
-        let own = tenant(request.extensions());
-        let pb::StatusRequest { nodes, tenant } = request.into_inner();
-        if let Some(own) = own {
-            let answer = self.status_of_tenant(&own)?;
+        if let Some(tenant) = tenant(request.extensions()) {
+            let answer = self.status_of_tenant(&tenant, &Viewer::of(&self.engine, request.extensions()))?;
             return Ok(Turn::charged(&account, &answer).until_encoded(answer));
         }
+        let pb::StatusRequest { nodes, tenant } = request.into_inner();
         let nodes = nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
         let tenants = if nodes.is_empty() { self.engine.tenants(tenant.as_deref()) } else { Vec::new() };

@@ -15,6 +15,7 @@ use weft_core::Rules;
 
 use crate::load::{add_gate, close};
 use crate::support::drivers::Switches;
+use crate::support::rules_of_text;
 use crate::support::running::{Running, apply, parts, start_with, within};
 use crate::support::web::{Answer, Web};
 
@@ -283,6 +284,52 @@ async fn refusals_name_nothing_that_belongs_to_others() {
             "{path} {body}: {}",
             answer.text
         );
+    }
+    shared.running.stop().await;
+}
+
+/// Kinds of which problems and states name objects of other tenants.
+const SITES: &str = r#"
+object node { }
+output table switch_address(hv: ref node, ovsdb: opt<string>, openflow: opt<string>, datapath_type: opt<string>) key(hv);
+output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
+    key(hv, table_id, priority, match);
+object site { tenant: opt<string>; limit: int = 0; }
+table belongs_by(kind: string, field: string) key(kind, field);
+belongs_by("site", "tenant");
+output table problem(kind: string, id: string, code: string, text: string);
+problem("site", site, "crowded", "shares its limit with site " ++ other) :-
+    site(id: site, limit: limit, ..),
+    site(id: other, limit: limit, ..),
+    site != other;
+state table shared(site: ref site, with: string) key(site);
+shared(site, max("it is with site " ++ other)) :-
+    site(id: site, limit: limit, ..),
+    site(id: other, limit: limit, ..),
+    site != other;
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn states_and_problems_name_nothing_that_belongs_to_others() {
+    let network = "
+{kind: site, id: a, tenant: acme, limit: 1}
+---
+{kind: site, id: b, tenant: acme, limit: 1}
+---
+{kind: site, id: c, tenant: acme, limit: 2}
+---
+{kind: site, id: secret, tenant: umbra, limit: 2}
+";
+    let mut shared = Shared::start_with(network, |parts| parts.rules = rules_of_text(SITES)).await;
+    let own = shared.acme("GET", "/v1/sites/a", "").await.expect(200);
+    assert_eq!(own["state"]["with"], "it is with site b", "{own}");
+    assert_eq!(own["state"]["problems"], json!(["shares its limit with site b"]), "{own}");
+    let hidden = "concerns objects that are not of tenant acme too; ask an operator";
+    let others = shared.acme("GET", "/v1/sites/c", "").await.expect(200);
+    assert_eq!((&others["state"]["with"], &others["state"]["problems"]), (&json!(hidden), &json!([hidden])));
+    for path in ["/v1/sites", "/v1/status"] {
+        let text = shared.acme("GET", path, "").await.text;
+        assert!(text.contains(hidden) && !text.contains("secret"), "{path}: {text}");
     }
     shared.running.stop().await;
 }

@@ -92,5 +92,5 @@ pub use nlog_data::Cancel;
 pub use object::{Labels, Object, ObjectKey, Revision};
 pub use store::{
     Change, ChangeSet, Deletion, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Scope,
-    Selection,
+    Selection, named_in,
 };

@@ -22,7 +22,7 @@ pub use change::{Change, ChangeSet, Outcome, Rows};
 pub use difference::FieldChange;
 pub use expected::Deletion;
 pub use plan::Faulty;
-pub use refused::{REFUSE, Refusal};
+pub use refused::{REFUSE, Refusal, named_in};
 pub use scope::Scope;
 pub use selection::Selection;
 

@@ -56,6 +56,7 @@ pub use reported::Strays;
 pub use saved_rows::SavedRows;
 use saved_rows::{Present, output_of_all};
 pub use scrub::{Mended, Scrub};
+pub use tenancy::hidden_text;
 
 /// All state of a controller.
 pub struct Core {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nlog_data::quotation::{cut, quote_text};
-use objects::Revision;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 use weft_core::status::{Cursor, Page, RevisionError, Seen, Version};
 
 use super::selector::{STATE, Selector};
-use super::{Api, account, stopping, tenant};
+use super::viewer::Viewer;
+use super::{Api, account, stopping};
 use weft_client::pb;
 
 use crate::answers::{PartSender, Results, Turns, parts};
-use crate::engine::{Engine, PAGE};
+use crate::engine::PAGE;
 use crate::listener::Account;
 
 /// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
@@ -31,7 +31,7 @@ impl Api {
         request: Request<pb::GetRequest>,
     ) -> Result<Response<Results<pb::GetResponse>>, Status> {
         let account = account(request.extensions());
-        let tenant = tenant(request.extensions());
+        let viewer = Viewer::of(&self.engine, request.extensions());
         let pb::GetRequest { kind, id, labels, fields, limit, r#continue } = request.into_inner();
         let kind = self.kind(&kind)?;
         let rules = self.rules();
@@ -43,21 +43,21 @@ impl Api {
             }
             let turn = self.turns.next(&account).await?;
             let found = self.engine.object(&kind, &id).map_err(stopping)?;
-            let Some((seen, revision)) = found.filter(|(seen, _)| is_of(tenant.as_deref(), seen)) else {
+            let Some((seen, revision)) = found.filter(|(seen, _)| viewer.sees(seen)) else {
                 return Err(Status::not_found(format!("{kind} {} does not exist", cut(&id))));
             };
             let mut message = pb::GetResponse { revision, ..pb::GetResponse::default() };
-            add(&mut message, &seen);
+            add(&mut message, &seen, &viewer);
             let answer = tokio_stream::once(Ok(message));
             return Ok(turn.until_encoded(Box::pin(answer)));
         }
         let (at, after) = Place::read(&r#continue)?;
         let left = if limit == 0 { usize::MAX } else { limit as usize };
-        let list = List { kind, selector, tenant, at, after, left };
+        let list = List { kind, selector, viewer, at, after, left };
         let (sender, parts) = parts(account.clone());
-        let (engine, turns) = (self.engine.clone(), self.turns.clone());
+        let turns = self.turns.clone();
         tokio::spawn(async move {
-            if let Err(status) = list.send(&engine, &turns, &account, &sender).await {
+            if let Err(status) = list.send(&turns, &account, &sender).await {
                 sender.send(Err(status)).await;
             }
         });
@@ -69,7 +69,7 @@ impl Api {
         request: Request<pb::WatchRequest>,
     ) -> Result<Response<Results<pb::WatchResponse>>, Status> {
         let account = account(request.extensions());
-        let tenant = tenant(request.extensions());
+        let viewer = Viewer::of(&self.engine, request.extensions());
         account.room().await?;
         let pb::WatchRequest { kinds, labels, fields, from } = request.into_inner();
         let kinds = kinds.iter().map(|kind| self.kind(kind)).collect::<Result<BTreeSet<_>, Status>>()?;
@@ -85,7 +85,7 @@ impl Api {
         let cursor = self.engine.cursor(from).map_err(stopping)?.map_err(no_revision)?;
         let kinds = (!kinds.is_empty()).then_some(kinds);
         let (sender, parts) = parts(account);
-        let watch = Watch { engine: self.engine.clone(), kinds, selector, tenant, cursor };
+        let watch = Watch { viewer, kinds, selector, cursor };
         tokio::spawn(async move {
             if let Err(status) = watch.send(&sender).await {
                 sender.send(Err(status)).await;
@@ -124,8 +124,7 @@ impl Place {
 struct List {
     kind: Arc<str>,
     selector: Selector,
-    /// Whose objects are listed, if not all.
-    tenant: Option<String>,
+    viewer: Viewer,
     /// The revision that the list shows, once it has begun.
     at: Option<u64>,
     after: Option<Arc<str>>,
@@ -137,20 +136,19 @@ impl List {
     /// Sends the objects, until the client has gone or does not read.
     async fn send(
         mut self,
-        engine: &Engine,
         turns: &Turns,
         account: &Account,
         sender: &PartSender<pb::GetResponse>,
     ) -> Result<(), Status> {
         loop {
             let turn = turns.next(account).await?;
-            let List { kind, selector, tenant, at, after, left } = &self;
-            let selects = |seen: &Seen| is_of(tenant.as_deref(), seen) && selects(selector, seen);
-            let page = engine.page(kind, after.as_deref(), (*left).min(PAGE), *at, &selects);
+            let List { kind, viewer, at, after, left, .. } = &self;
+            let (limit, selects) = ((*left).min(PAGE), |seen: &Seen| self.selects(seen));
+            let page = viewer.engine().page(kind, after.as_deref(), limit, *at, &selects);
             let mut page = page.map_err(stopping)?.map_err(no_revision)?;
-            if tenant.is_some() && page.objects.len() == *left {
-                // That objects of others follow is nothing that the tenant may learn.
-                self.end_with_own(engine, &mut page)?;
+            if viewer.is_limited() && page.objects.len() == *left {
+                // That objects of others follow is nothing that a tenant may learn.
+                self.end_with_own(&mut page)?;
             }
             let _charge = account.charge(page.objects.len() * size_of::<Seen>());
             drop(turn);
@@ -159,7 +157,7 @@ impl List {
             let mut objects = page.objects.iter();
             loop {
                 let turn = turns.next(account).await?;
-                let mut message = message_of(&mut objects);
+                let mut message = message_of(&mut objects, &self.viewer);
                 let is_end = objects.len() == 0;
                 if is_end && is_last {
                     message.revision = page.revision;
@@ -181,13 +179,17 @@ impl List {
         }
     }
 
-    /// Makes a page the last one unless an object of the tenant follows.
-    fn end_with_own(&self, engine: &Engine, page: &mut Page) -> Result<(), Status> {
-        let List { kind, selector, tenant, .. } = self;
-        let selects = |seen: &Seen| is_of(tenant.as_deref(), seen) && selects(selector, seen);
+    /// Whether an object is in the list.
+    fn selects(&self, seen: &Seen) -> bool {
+        self.viewer.sees(seen) && selects(&self.selector, seen)
+    }
+
+    /// Makes a page the last one unless an object that is in the list follows.
+    fn end_with_own(&self, page: &mut Page) -> Result<(), Status> {
+        let selects = |seen: &Seen| self.selects(seen);
         let mut after = page.next.clone();
         while let Some(id) = after {
-            let next = engine.page(kind, Some(&id), 1, Some(page.revision), &selects);
+            let next = self.viewer.engine().page(&self.kind, Some(&id), 1, Some(page.revision), &selects);
             let next = next.map_err(stopping)?.map_err(no_revision)?;
             if !next.objects.is_empty() {
                 return Ok(());
@@ -197,11 +199,6 @@ impl List {
         page.next = None;
         Ok(())
     }
-}
-
-/// Whether an object is one that this tenant may see, or anybody whose tenant is not given.
-fn is_of(tenant: Option<&str>, seen: &Seen) -> bool {
-    tenant.is_none_or(|tenant| seen.tenant() == Some(tenant))
 }
 
 /// Whether a selector means an object with its state.
@@ -216,52 +213,43 @@ fn selects(selector: &Selector, seen: &Seen) -> bool {
 }
 
 /// A message with the next objects, as many as fit.
-fn message_of(objects: &mut std::slice::Iter<'_, Arc<Seen>>) -> pb::GetResponse {
+fn message_of(objects: &mut std::slice::Iter<'_, Arc<Seen>>, viewer: &Viewer) -> pb::GetResponse {
     let (mut message, mut bytes) = (pb::GetResponse::default(), 0);
     while bytes < OBJECTS_BYTES
         && let Some(seen) = objects.next()
     {
-        bytes += add(&mut message, seen);
+        bytes += add(&mut message, seen, viewer);
     }
     message
 }
 
 /// Adds an object to a message. Returns the bytes of its document.
-fn add(message: &mut pb::GetResponse, seen: &Seen) -> usize {
-    let (object, state) = (seen.object().to_json(), state(seen));
+fn add(message: &mut pb::GetResponse, seen: &Seen, viewer: &Viewer) -> usize {
+    let (object, state) = (seen.object().to_json(), viewer.state(seen));
     let bytes = object.len();
     message.objects.push(object);
     message.states.push(state);
     bytes
 }
 
-/// The state of an object.
-fn state(seen: &Seen) -> pb::ObjectState {
-    let Revision { created, changed } = seen.object().revision();
-    let problems = seen.problems().iter().map(|problem| problem.text.clone()).collect();
-    let columns = serde_json::Value::Object(seen.state()).to_string();
-    pb::ObjectState { problems, columns, created, changed }
-}
-
 /// A client that follows what changes.
 struct Watch {
-    engine: Engine,
+    viewer: Viewer,
     kinds: Option<BTreeSet<Arc<str>>>,
     selector: Selector,
-    /// Whose objects are watched, if not all.
-    tenant: Option<String>,
     cursor: Cursor,
 }
 
 impl Watch {
     /// Sends what changes until the client has gone or falls behind, or the controller ends. The first message says where the watch begins.
     async fn send(mut self, sender: &PartSender<pb::WatchResponse>) -> Result<(), Status> {
-        let news = self.engine.object_news().subscribe(self.kinds.clone());
+        let news = self.viewer.engine().object_news().subscribe(self.kinds.clone());
         let mut bookmark_at = Instant::now();
         // The revision of which the client has a part.
         let mut amid: Option<u64> = None;
         loop {
-            let following = self.engine.versions_after(&self.cursor, self.kinds.as_ref(), EVENTS_MAX);
+            let following =
+                self.viewer.engine().versions_after(&self.cursor, self.kinds.as_ref(), EVENTS_MAX);
             let following = following.map_err(stopping)?.map_err(no_revision)?;
             self.cursor = following.cursor;
             let revision = self.cursor.revision();
@@ -334,7 +322,7 @@ impl Watch {
     /// What a version is to this watcher.
     fn event(&self, version: &Version) -> Option<pb::ObjectEvent> {
         let selected = |seen: &Option<Arc<Seen>>| {
-            let seen = seen.as_ref().filter(|seen| is_of(self.tenant.as_deref(), seen));
+            let seen = seen.as_ref().filter(|seen| self.viewer.sees(seen));
             seen.filter(|seen| self.selector.is_all() || selects(&self.selector, seen)).cloned()
         };
         let (happened, seen) = match (selected(&version.before), selected(&version.after)) {
@@ -343,7 +331,7 @@ impl Watch {
             (Some(before), None) => (pb::Happened::Deleted, before),
             (None, None) => return None,
         };
-        let (object, state) = (seen.object().to_json(), Some(state(&seen)));
+        let (object, state) = (seen.object().to_json(), Some(self.viewer.state(&seen)));
         Some(pb::ObjectEvent { happened: happened.into(), object, state })
     }
 }

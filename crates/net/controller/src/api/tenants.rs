@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tonic::Status;
 
 use super::messages::{problem, tenant_status};
+use super::viewer::Viewer;
 use super::{Api, stopping};
 use weft_client::pb;
 
@@ -52,13 +53,17 @@ impl Transactions {
 
 impl Api {
     /// The status as far as it is about objects of a tenant. The last transaction is the last one that the tenant has made.
-    pub(super) fn status_of_tenant(&self, tenant: &str) -> Result<pb::StatusResponse, Status> {
+    pub(super) fn status_of_tenant(
+        &self,
+        tenant: &str,
+        viewer: &Viewer,
+    ) -> Result<pb::StatusResponse, Status> {
         let status = self.engine.status(&BTreeSet::new()).map_err(stopping)?;
         let mut problems = Vec::new();
         for found in &status.problems {
             let object = self.engine.object(&found.kind, &found.id).map_err(stopping)?;
-            if object.is_some_and(|(seen, _)| seen.tenant() == Some(tenant)) {
-                problems.push(problem(found));
+            if object.is_some_and(|(seen, _)| viewer.sees(&seen)) {
+                problems.push(pb::Problem { text: viewer.told(&found.text), ..problem(found) });
             }
         }
         let rules = self.rules();

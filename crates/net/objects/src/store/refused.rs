@@ -152,7 +152,7 @@ fn told(refusal: &Refusal) -> Told<'_> {
 }
 
 /// The objects that a text names, as any text may: pairs of words that are kind and id.
-pub(super) fn named_in(text: &str) -> Vec<ObjectKey> {
+pub fn named_in(text: &str) -> Vec<ObjectKey> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let others = words.windows(2).flat_map(|pair| {
         // An id may end in a full stop or a colon itself.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use nlog_data::Value;
 use objects::{
     Batch, Change, ChangeSet, Deletion, FaultCode, Object, ObjectError, ObjectKey, ObjectStore, Outcome,
-    Scope,
+    Scope, named_in,
 };
 
 use super::{Core, CoreError, Refusal};
@@ -152,11 +152,21 @@ impl Core {
     ) -> Vec<Arc<Problem>> {
         let tenancy = self.tenancy(tenant);
         let own: HashSet<&ObjectKey> = changes.changes.iter().map(|change| &change.key).collect();
-        let is_own = |problem: &Problem| {
-            let key = ObjectKey::new(problem.kind.as_str(), problem.id.as_str());
-            own.contains(&key) || self.objects.get(&key).is_some_and(|object| tenancy.has(object))
+        let is_own = |key: &ObjectKey| {
+            own.contains(key) || self.objects.get(key).is_some_and(|object| tenancy.has(object))
         };
-        problems.iter().filter(|problem| is_own(problem)).cloned().collect()
+        let told = |problem: &Arc<Problem>| {
+            let key = ObjectKey::new(problem.kind.as_str(), problem.id.as_str());
+            if !is_own(&key) {
+                return None;
+            }
+            let mut named = named_in(&problem.text).into_iter().filter(|key| self.objects.get(key).is_some());
+            if named.all(|key| is_own(&key)) {
+                return Some(problem.clone());
+            }
+            Some(Arc::new(Problem { text: hidden_text(tenant), ..(**problem).clone() }))
+        };
+        problems.iter().filter_map(told).collect()
     }
 }
 
@@ -198,6 +208,11 @@ impl Tenancy<'_> {
         };
         changes.effective().filter(|change| change.outcome() != Outcome::Deleted).filter_map(stray).collect()
     }
+}
+
+/// What a tenant reads in the place of a text that names objects of others.
+pub fn hidden_text(tenant: &str) -> String {
+    format!("concerns objects that are not of tenant {tenant} too; ask an operator")
 }
 
 fn fault(key: Option<&ObjectKey>, code: FaultCode, path: &str, message: String) -> ObjectError {

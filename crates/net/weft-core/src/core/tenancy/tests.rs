@@ -24,6 +24,11 @@ refuse("site", site, "limit", "is less than that of site " ++ other) :-
     site(id: site, limit: limit, ..),
     site(id: other, limit: greater, ..),
     limit + 100 < greater;
+output table problem(kind: string, id: string, code: string, text: string);
+problem("site", site, "crowded", "shares its limit with site " ++ other) :-
+    site(id: site, limit: 7, ..),
+    site(id: other, limit: 7, ..),
+    site != other;
 table belongs_by(kind: string, field: string) key(kind, field);
 belongs_by("tenant", "id");
 belongs_by("site", "tenant");
@@ -150,4 +155,20 @@ fn a_tenant_that_nobody_declares_can_be_refused() {
     assert_eq!(change(both), "");
     let named = "{kind: tenant, id: acme, delete: true}\n---\n{kind: site, id: a, tenant: acme, limit: 1}";
     assert!(change(named).contains("site a: tenant: tenant acme is not declared"));
+}
+
+#[test]
+fn problems_are_told_without_what_belongs_to_others() {
+    let mut core = core();
+    let now = SystemTime::UNIX_EPOCH;
+    test_core::apply(&mut core, r#"{"kind": "site", "id": "b", "tenant": "umbra", "limit": 7}"#, now);
+    let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
+    batch.add_json("test", r#"{"kind": "site", "id": "a", "tenant": "acme", "limit": 7}"#);
+    let by = Origin { tenant: Some("acme".to_owned()), ..Origin::from("test") };
+    let accepted = core.apply(batch, by, now).unwrap();
+    let new = accepted.transaction.unwrap().problems.new;
+    assert_eq!(new.len(), 2);
+    let told = core.problems_of_tenant(&new, &accepted.objects, "acme");
+    let told: Vec<_> = told.iter().map(|problem| (&*problem.id, &*problem.text)).collect();
+    assert_eq!(told, [("a", "concerns objects that are not of tenant acme too; ask an operator")]);
 }
