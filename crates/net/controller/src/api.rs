@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
+use mutual_tls::Credentials;
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
@@ -32,6 +33,7 @@ use crate::surveys::Surveys;
 use crate::trace;
 use crate::what_if;
 
+mod certificate;
 mod changes;
 mod listings;
 mod messages;
@@ -67,6 +69,8 @@ pub(crate) struct Api {
     journal: Arc<Path>,
     /// Makes engines of other rules.
     make: MakeEvaluator,
+    /// The certificate of the controller.
+    credentials: Option<Arc<Credentials>>,
     parsers: Arc<Semaphore>,
     aside: Aside,
     /// Receipts on disk, and places where these and changes of single objects are read: such work is short, and waits for no explanation.
@@ -82,13 +86,19 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(engine: Engine, journal: PathBuf, make: MakeEvaluator) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        journal: PathBuf,
+        make: MakeEvaluator,
+        credentials: Option<Arc<Credentials>>,
+    ) -> Self {
         let receipts = Reader::new(folder_of(&journal));
         Api {
             engine,
             description: Mutex::default(),
             journal: journal.into(),
             make,
+            credentials,
             parsers: Arc::new(Semaphore::new(PARSERS)),
             aside: Aside::default(),
             receipts,
@@ -351,13 +361,16 @@ impl pb::controller_server::Controller for Api {
         let nodes = nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
         let tenants = if nodes.is_empty() { self.engine.tenants(tenant.as_deref()) } else { Vec::new() };
+        let not_after =
+            self.credentials.as_ref().filter(|_| nodes.is_empty()).and_then(|own| own.not_after());
+        let expiry = not_after.and_then(|not_after| certificate::expiry(not_after, SystemTime::now()));
         let rules = self.rules();
         let answer = pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_txn: status.last_txn,
             switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
-            problems: status.problems.iter().map(|found| problem(found)).collect(),
+            problems: expiry.into_iter().chain(status.problems.iter().map(|found| problem(found))).collect(),
             node_kind: rules.host_kind().unwrap_or_default().to_owned(),
             rules: rules.packages().to_vec(),
             tenants: tenants.into_iter().map(tenant_status).collect(),

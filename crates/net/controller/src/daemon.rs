@@ -203,7 +203,7 @@ impl Daemon {
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
         let (saving, saved) = oneshot::channel();
-        let api = Api::new(engine.clone(), replay.path().to_owned(), evaluator.clone());
+        let api = Api::new(engine.clone(), replay.path().to_owned(), evaluator.clone(), credentials.clone());
         let running = engine.rules().clone();
         let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
         let in_thread = move || {

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use weft_client::{Client, ClientError, Credentials, DESCRIPTORS, Identification};
 
 use crate::support::drivers::Switches;
-use crate::support::running::{DEADLINE, apply, parts, within};
+use crate::support::running::{DEADLINE, apply, parts, start_with, status_when, within};
 use crate::support::*;
 
 const NETWORK: &str = "{kind: switch, id: web-1}";
@@ -277,6 +277,26 @@ async fn every_call_and_path_is_refused_to_those_without_a_role_for_it() {
         }
     }
     secure.stop().await;
+}
+
+/// The unix socket answers still, when nobody can connect over TLS any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_has_expired_is_a_problem_of_the_controller() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let expired = authority.credentials(&Leaf { until: 2026, ..controller() });
+    assert_eq!(expired.not_after(), Some(SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 20_454)));
+    let switches = Switches::default();
+    let parts = Parts { credentials: Some(expired), ..parts(folder.path(), rules(RULES), &switches) };
+    let running = start_with(parts, switches).await;
+    let mut client = running.client().await;
+    let status = client.status().await.unwrap();
+    let problem = &status.problems[0];
+    assert_eq!(problem.code, "certificate-expires");
+    assert!(problem.text.contains("has expired at 2026-01-01T00:00:00Z"), "{}", problem.text);
+    authority.issue(&Leaf { serial: 9, ..controller() });
+    status_when(&mut client, |status| status.problems.is_empty()).await;
+    running.stop().await;
 }
 
 /// Connections without certificates, in clear text, and half of a handshake: others are answered meanwhile.

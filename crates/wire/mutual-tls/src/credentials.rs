@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
@@ -17,6 +17,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tracing::{info, warn};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::by_name::{ByName, whatever_its_name};
 
@@ -95,6 +96,8 @@ pub(crate) struct Loaded {
 #[derive(Debug)]
 struct Own {
     chain: Vec<CertificateDer<'static>>,
+    /// When the first of them expires.
+    not_after: Option<SystemTime>,
     key: PrivateKeyDer<'static>,
     /// For clients who must show a certificate.
     closed: Arc<ServerConfig>,
@@ -156,6 +159,11 @@ impl Credentials {
                 }
             }
         }
+    }
+
+    /// When its own certificate expires, or one of its authorities that it comes with.
+    pub fn not_after(&self) -> Option<SystemTime> {
+        self.loaded().own.as_ref()?.not_after
     }
 
     pub(crate) fn loaded(&self) -> Arc<Loaded> {
@@ -273,8 +281,18 @@ impl Own {
             Ok(Arc::new(server))
         };
         let [closed, open] = verifiers.map(server);
-        Ok(Own { closed: closed?, open: open?, chain, key })
+        Ok(Own { closed: closed?, open: open?, not_after: expiry(&chain), chain, key })
     }
+}
+
+/// When the first of these certificates expires. One that cannot be read is left out: whoever is shown it says so.
+fn expiry(chain: &[CertificateDer<'_>]) -> Option<SystemTime> {
+    let of = |certificate: &CertificateDer<'_>| {
+        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+        let seconds = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+    };
+    chain.iter().filter_map(of).min()
 }
 
 fn stamps(files: &Files) -> Vec<Option<Stamp>> {
