@@ -194,9 +194,9 @@ async fn a_tenant_changes_its_own_objects_alone() {
         ),
         (
             "{kind: transport_node, id: acme-x, ip: 192.0.2.9}",
-            "no transport_node belongs to a tenant; ask an operator",
+            "objects of this kind are those of operators; ask one",
         ),
-        ("{kind: tenant, id: acme, ids: u}", "no tenant belongs to a tenant; ask an operator"),
+        ("{kind: tenant, id: acme, ids: u}", "objects of this kind are those of operators; ask one"),
         ("{kind: switch, id: red, delete: true, revision: 5}", "the object does not exist any more"),
     ] {
         let answer = shared.acme("POST", "/v1/apply", document).await;
@@ -236,6 +236,17 @@ async fn a_tenant_without_ids_makes_nothing_and_an_id_of_its_own_can_be_taken() 
     shared.web.ask("PATCH", "/v1/tenants/acme", &[], r#"{"ids": null}"#).await.expect(200);
     let answer = shared.acme("PUT", "/v1/switches/acme-new", "{tenant: acme}").await;
     assert!(faults(&answer)[0].contains("tenant acme has no ids for new objects"), "{}", answer.text);
+    shared.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_reads_which_quota_it_would_exceed() {
+    let mut shared = Shared::start(NETWORK).await;
+    shared.web.ask("PATCH", "/v1/tenants/acme", &[], r#"{"quota": {"switch": 1}}"#).await.expect(200);
+    let answer = shared.acme("PUT", "/v1/switches/acme-2", "{tenant: acme}").await;
+    let told =
+        "tenant acme: quota: allows 1 of switch, and there would be 2; delete some, or raise the quota";
+    assert_eq!(faults(&answer), [told], "{}", answer.text);
     shared.running.stop().await;
 }
 

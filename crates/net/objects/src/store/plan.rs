@@ -214,7 +214,7 @@ impl ObjectStore {
         let exists = |name: &Name| self.find(name).is_some() && stays(name);
         let mut errors = Vec::new();
         for key in &distinct {
-            let name = self.name(key).filter(|name| self.find_within(name, scope));
+            let name = self.name(key).filter(|name| self.has_within(name, scope));
             let fault = match name {
                 Some(name) => self.in_use(&name, stays, exists).map(|message| (FaultCode::InUse, message)),
                 None => Some((FaultCode::NoSuchObject, "does not exist".to_owned())),
@@ -223,7 +223,7 @@ impl ObjectStore {
         }
         for Deletion { key, expected } in &deletions {
             // Of an object that is not there, that is said already.
-            let is_known = self.name(key).is_some_and(|name| self.find_within(&name, scope));
+            let is_known = self.name(key).is_some_and(|name| self.has_within(&name, scope));
             let present = self.get(key).filter(|_| is_known).map(|object| object.revision());
             let message = present.and_then(|present| stale(*expected, Some(present)));
             let fault = message.map(|message| ObjectError::of_object(FaultCode::Stale, key, message));
@@ -254,7 +254,7 @@ impl ObjectStore {
         }
         let selected = self.selected(&batch.selection);
         let unnamed = self.iter().filter(|(key, object)| !batch.names(key) && selected.has(object));
-        unnamed.map(|(_, object)| name_of(object)).filter(|name| self.find_within(name, scope)).collect()
+        unnamed.map(|(_, object)| name_of(object)).filter(|name| self.has_within(name, scope)).collect()
     }
 
     /// The fault of an object that is deleted while others that stay need it.

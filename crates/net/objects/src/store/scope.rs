@@ -18,23 +18,18 @@ pub struct Scope<'a> {
     pub owner: &'a str,
     /// Whether the owner can have objects of this kind.
     pub kinds: &'a dyn Fn(&str) -> bool,
-    /// Whether an object in force is the owner's.
+    /// Whether the owner may know an object in force.
+    pub sees: &'a dyn Fn(&Object) -> bool,
+    /// Whether an object in force is the owner's, who may change it.
     pub has: &'a dyn Fn(&Object) -> bool,
     /// The beginning of the ids of new objects. Without it, the owner makes none.
     pub ids: Option<&'a str>,
 }
 
-impl Scope<'_> {
-    /// Whether an object is one that the owner may know.
-    fn knows(scope: Option<&Self>, object: &Object) -> bool {
-        scope.is_none_or(|scope| (scope.has)(object))
-    }
-}
-
 impl ObjectStore {
-    /// The object of this name, if the owner has it.
-    pub(super) fn find_within(&self, name: &Name, scope: Option<&Scope<'_>>) -> bool {
-        self.find(name).is_some_and(|object| Scope::knows(scope, object))
+    /// Whether there is an object of this name that is the owner's.
+    pub(super) fn has_within(&self, name: &Name, scope: Option<&Scope<'_>>) -> bool {
+        self.find(name).is_some_and(|object| scope.is_none_or(|scope| (scope.has)(object)))
     }
 
     /// The faults of a batch that concerns anything else than objects of its owner, each with the number of its object.
@@ -47,8 +42,7 @@ impl ObjectStore {
                 faults.push((*number, ObjectError { place: Some(place.clone()), path, ..error }));
             };
             if !(scope.kinds)(object.kind().name()) {
-                let message =
-                    format!("no {} belongs to a {}; ask an operator", object.kind().name(), noun(scope));
+                let message = "objects of this kind are those of operators; ask one".to_owned();
                 fault(FaultCode::Refused, String::new(), message);
                 continue;
             }
@@ -65,7 +59,7 @@ impl ObjectStore {
                 let mut names =
                     kinds.iter().filter_map(|kind| self.kinds.index(kind)).map(|kind| (kind, id.clone()));
                 let is_known = |name: &Name| {
-                    given.contains(name) || kept.contains(name) || self.find_within(name, Some(scope))
+                    given.contains(name) || kept.contains(name) || self.has_within(name, Some(scope))
                 };
                 if !names.any(|name| is_known(&name)) && !batch.unnamed && !batch.faulty.contains(id) {
                     fault(FaultCode::NoSuchObject, Path(path).to_string(), missing(kinds, id));
@@ -97,14 +91,14 @@ impl ObjectStore {
     /// Takes from a batch what it deletes and its owner does not have.
     pub(super) fn take_absent(&self, batch: &mut Batch, scope: &Scope<'_>) -> Vec<Removal> {
         let is_absent = |removal: &Removal| {
-            !self.name(&removal.key).is_some_and(|name| self.find_within(&name, Some(scope)))
+            !self.name(&removal.key).is_some_and(|name| self.has_within(&name, Some(scope)))
         };
         batch.removals.extract_if(.., |removal| is_absent(removal)).collect()
     }
 
     /// The faults as the owner may read them: without objects of others.
     pub fn hidden(&self, faults: Vec<ObjectError>, scope: &Scope<'_>) -> Vec<ObjectError> {
-        let is_others = |key: &ObjectKey| self.get(key).is_some_and(|object| !(scope.has)(object));
+        let is_others = |key: &ObjectKey| self.get(key).is_some_and(|object| !(scope.sees)(object));
         let mut hidden: Vec<ObjectError> = Vec::new();
         for mut fault in faults {
             // What is not there to the owner is said in words that name only what the request names.
@@ -133,9 +127,4 @@ impl ObjectStore {
         }
         hidden
     }
-}
-
-/// What the owner is: `tenant` of `tenant acme`.
-fn noun<'a>(scope: &Scope<'a>) -> &'a str {
-    scope.owner.split(' ').next().unwrap_or(scope.owner)
 }

@@ -153,7 +153,7 @@ impl Core {
         let tenancy = self.tenancy(tenant);
         let own: HashSet<&ObjectKey> = changes.changes.iter().map(|change| &change.key).collect();
         let is_own = |key: &ObjectKey| {
-            own.contains(key) || self.objects.get(key).is_some_and(|object| tenancy.has(object))
+            own.contains(key) || self.objects.get(key).is_some_and(|object| tenancy.sees(object))
         };
         let told = |problem: &Arc<Problem>| {
             let key = ObjectKey::new(problem.kind.as_str(), problem.id.as_str());
@@ -171,10 +171,14 @@ impl Core {
 }
 
 impl Tenancy<'_> {
+    /// Whether the tenant may know an object in force: its own, and the one that declares it.
+    fn sees(&self, object: &Object) -> bool {
+        self.owner_of(object, &HashMap::new()).is_some_and(|owner| *owner == *self.tenant)
+    }
+
     /// Whether the tenant may change an object in force.
     fn has(&self, object: &Object) -> bool {
-        self.rules.relations.can_belong(object.kind().name())
-            && self.owner_of(object, &HashMap::new()).is_some_and(|owner| *owner == *self.tenant)
+        self.rules.relations.can_belong(object.kind().name()) && self.sees(object)
     }
 
     /// The tenant of an object, among these changes and the objects in force.
@@ -187,9 +191,10 @@ impl Tenancy<'_> {
     }
 
     fn within<T>(&self, plan: impl FnOnce(&Scope<'_>) -> T) -> T {
-        let (has, kinds) =
-            (|object: &Object| self.has(object), |kind: &str| self.rules.relations.can_belong(kind));
-        plan(&Scope { owner: &self.owner, kinds: &kinds, has: &has, ids: self.ids.as_deref() })
+        let (sees, has) = (|object: &Object| self.sees(object), |object: &Object| self.has(object));
+        let kinds = |kind: &str| self.rules.relations.can_belong(kind);
+        let ids = self.ids.as_deref();
+        plan(&Scope { owner: &self.owner, kinds: &kinds, sees: &sees, has: &has, ids })
     }
 
     /// The faults of objects that would not belong to the tenant.

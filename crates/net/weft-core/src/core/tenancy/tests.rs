@@ -95,7 +95,10 @@ fn a_tenant_makes_what_belongs_to_it() {
         assert_eq!(refused(&mut core, object), "", "{object}");
     }
     for (object, why) in [
-        (r#"{"kind": "floor", "id": "a-f", "site": "a"}"#, "no floor belongs to a tenant; ask an operator"),
+        (
+            r#"{"kind": "floor", "id": "a-f", "site": "a"}"#,
+            "objects of this kind are those of operators; ask one",
+        ),
         (r#"{"kind": "cable", "id": "a-d", "from": "ra", "to": "rb"}"#, "to: rack rb does not exist"),
         (r#"{"kind": "site", "id": "a-2"}"#, "tenant: must say that the object belongs to tenant acme"),
         (
