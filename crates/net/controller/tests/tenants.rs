@@ -17,7 +17,7 @@ use crate::load::{add_gate, close};
 use crate::support::drivers::Switches;
 use crate::support::rules_of_text;
 use crate::support::running::{Running, apply, parts, start_with, within};
-use crate::support::web::{Answer, Web};
+use crate::support::web::{Answer, Web, next};
 
 /// Two tenants with a switch, a port and a router each, and what belongs to nobody.
 const NETWORK: &str = "
@@ -296,6 +296,31 @@ async fn refusals_name_nothing_that_belongs_to_others() {
             answer.text
         );
     }
+    shared.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_watches_its_own_objects_alone() {
+    let mut shared = Shared::start(NETWORK).await;
+    let mut watching = shared.running.web().await;
+    let headers = [("authorization", &*shared.acme)];
+    let mut body = watching.open("GET", "/v1/switches?watch=true", &headers, "").await.into_body();
+    let mut told = String::from_utf8(next(&mut body).await.unwrap()).unwrap();
+    for (name, tenant) in [("umbra-new", "umbra"), ("acme-new", "acme"), ("common", "acme")] {
+        let object = format!("{{\"tenant\": \"{tenant}\"}}");
+        shared.web.put(&format!("/v1/switches/{name}"), &object).await;
+    }
+    // One that comes from another tenant is new to this one, and one that goes to another is gone.
+    shared.web.patch("/v1/switches/blue", r#"{"tenant": "umbra"}"#).await.expect(200);
+    while !told.contains("\"deleted\"") {
+        told += &String::from_utf8(next(&mut body).await.unwrap()).unwrap();
+    }
+    let events: Vec<Json> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = events.iter().filter(|event| event["type"] != "bookmark");
+    let events: Vec<_> = events.map(|event| (&event["type"], &event["object"]["id"])).collect();
+    let [created, deleted] = [json!("created"), json!("deleted")];
+    let [new, common, blue] = ["acme-new", "common", "blue"].map(|id| json!(id));
+    assert_eq!(events, [(&created, &new), (&created, &common), (&deleted, &blue)]);
     shared.running.stop().await;
 }
 

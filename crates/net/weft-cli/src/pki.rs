@@ -108,6 +108,17 @@ struct Addresses {
     addresses: Vec<Address>,
 }
 
+/// What is said of a server's certificate besides its name.
+#[derive(Args)]
+struct Server {
+    #[command(flatten)]
+    addresses: Addresses,
+    #[command(flatten)]
+    days: Days,
+    #[command(flatten)]
+    dir: Dir,
+}
+
 /// How long a certificate is valid.
 #[derive(Args)]
 struct Days {
@@ -143,11 +154,7 @@ struct Controller {
     #[arg(default_value = CONTROLLER)]
     name: Name,
     #[command(flatten)]
-    addresses: Addresses,
-    #[command(flatten)]
-    days: Days,
-    #[command(flatten)]
-    dir: Dir,
+    server: Server,
 }
 
 #[derive(Args)]
@@ -158,11 +165,7 @@ struct Node {
     /// The id of the transport node
     name: Name,
     #[command(flatten)]
-    addresses: Addresses,
-    #[command(flatten)]
-    days: Days,
-    #[command(flatten)]
-    dir: Dir,
+    server: Server,
 }
 
 #[derive(Args)]
@@ -286,8 +289,9 @@ impl Init {
 
 impl Controller {
     fn run(self) -> Result<(), Failure> {
-        not_in(&self.dir.open(MEMBERS)?, &self.name)?;
-        controller(&mut self.dir.open(CONTROLLERS)?, self.name, self.addresses.addresses, self.days.days)
+        let Controller { name, server: Server { addresses: Addresses { addresses }, days, dir } } = self;
+        not_in(&dir.open(MEMBERS)?, &name)?;
+        controller(&mut dir.open(CONTROLLERS)?, name, addresses, days.days)
     }
 }
 
@@ -325,10 +329,11 @@ fn say_issued(store: &Store, name: &Name, role: &Role, not_after: SystemTime) {
 
 impl Node {
     fn run(self) -> Result<(), Failure> {
-        not_in(&self.dir.open(CONTROLLERS)?, &self.name)?;
-        let mut store = self.dir.open(MEMBERS)?;
-        let controllers = self.dir.folder(CONTROLLERS);
-        let Node { name, addresses: Addresses { addresses }, days: Days { days }, .. } = self;
+        let Node { name, server: Server { addresses: Addresses { addresses }, days: Days { days }, dir } } =
+            self;
+        not_in(&dir.open(CONTROLLERS)?, &name)?;
+        let mut store = dir.open(MEMBERS)?;
+        let controllers = dir.folder(CONTROLLERS);
         let host = addresses.first().map_or_else(|| name.to_string(), ToString::to_string);
         issue(&mut store, Request { name: name.clone(), role: Role::Node, addresses, days })?;
         print(&on_host(store.folder(), &controllers, &name, &host))
