@@ -111,7 +111,7 @@ pub struct ObjectError {
 
 impl ObjectError {
     /// A fault of a whole object that is not from a document.
-    pub(crate) fn of_object(code: FaultCode, key: &ObjectKey, message: String) -> Self {
+    pub fn of_object(code: FaultCode, key: &ObjectKey, message: String) -> Self {
         let (kind, id) = (Some(key.kind.to_string()), Some(key.id.to_string()));
         ObjectError { code, place: None, kind, id, path: String::new(), message, expected: None }
     }

@@ -333,11 +333,7 @@ impl Core {
         }
         let by = by.into();
         if let Some(tenant) = by.tenant.clone() {
-            let objects_before = if batch.prune { self.count_of_tenant(&tenant) } else { 0 };
-            let changes = self.plan_of_tenant(batch, &tenant)?;
-            let accepted = self.change_objects(changes, by, now);
-            let accepted = accepted.map_err(|error| self.hide(error, &tenant))?;
-            return Ok(Accepted { objects_before, ..accepted });
+            return self.apply_of_tenant(batch, &tenant, by, now);
         }
         match self.objects.plan_or_rest(batch) {
             Ok(changes) => self.change_objects(changes, by, now),
@@ -354,8 +350,7 @@ impl Core {
     ) -> Result<Accepted, CoreError> {
         let by = by.into();
         if let Some(tenant) = by.tenant.clone() {
-            let changes = self.plan_delete_of_tenant(objects, &tenant)?;
-            return self.change_objects(changes, by, now).map_err(|error| self.hide(error, &tenant));
+            return self.delete_of_tenant(objects, &tenant, by, now);
         }
         let changes = self.objects.plan_delete(objects).map_err(|faults| Refusal::Objects { faults })?;
         self.change_objects(changes, by, now)

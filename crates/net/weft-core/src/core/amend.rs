@@ -102,9 +102,5 @@ impl Core {
 
 /// The refusal of a change of an object, for one fault.
 fn refused(key: &ObjectKey, code: FaultCode, message: String) -> CoreError {
-    let (kind, id, path) = (Some(key.kind.to_string()), Some(key.id.to_string()), String::new());
-    Refusal::Objects {
-        faults: vec![ObjectError { code, place: None, kind, id, path, message, expected: None }],
-    }
-    .into()
+    Refusal::Objects { faults: vec![ObjectError::of_object(code, key, message)] }.into()
 }

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use nlog_data::Value;
 use objects::{
@@ -13,8 +14,8 @@ use objects::{
     Scope, named_in,
 };
 
-use super::{Core, CoreError, Refusal};
-use crate::core::Problem;
+use super::{Accepted, Core, CoreError, Problem, Refusal};
+use crate::peer::Origin;
 use crate::rules::Rules;
 
 /// The kind that declares tenants, and its field with the beginning of the ids of their new objects.
@@ -51,8 +52,7 @@ impl Core {
         let relations = &self.rules.relations;
         let mut faults = Vec::new();
         let mut add = |change: &Change, code, path: &str, message| {
-            let error = fault(Some(&change.key), code, path, message);
-            faults.push(ObjectError { place: change.place.clone(), ..error });
+            faults.push(fault(change, code, path, message));
         };
         for change in changes.effective() {
             if let Some((field, tenant)) =
@@ -94,24 +94,41 @@ impl Core {
         Tenancy { tenant, owner: format!("tenant {tenant}"), ids, rules, objects }
     }
 
+    /// Creates or replaces objects of this tenant.
+    pub(super) fn apply_of_tenant(
+        &mut self,
+        batch: Batch,
+        tenant: &str,
+        by: Origin,
+        now: SystemTime,
+    ) -> Result<Accepted, CoreError> {
+        let objects_before = if batch.prune { self.count_of_tenant(tenant) } else { 0 };
+        let changes = self.plan_of_tenant(batch, tenant)?;
+        let accepted = self.change_objects(changes, by, now).map_err(|error| self.hide(error, tenant))?;
+        Ok(Accepted { objects_before, ..accepted })
+    }
+
+    /// Deletes objects of this tenant.
+    pub(super) fn delete_of_tenant<D: Into<Deletion>>(
+        &mut self,
+        objects: impl IntoIterator<Item = D>,
+        tenant: &str,
+        by: Origin,
+        now: SystemTime,
+    ) -> Result<Accepted, CoreError> {
+        let tenancy = self.tenancy(tenant);
+        let changes = tenancy.within(|scope| self.objects.plan_delete_within(objects, Some(scope)));
+        let changes = changes.map_err(|faults| Refusal::Objects { faults })?;
+        self.change_objects(changes, by, now).map_err(|error| self.hide(error, tenant))
+    }
+
     /// The changes that a batch of this tenant makes, or all its faults.
-    pub(super) fn plan_of_tenant(&self, batch: Batch, tenant: &str) -> Result<ChangeSet, CoreError> {
+    fn plan_of_tenant(&self, batch: Batch, tenant: &str) -> Result<ChangeSet, CoreError> {
         let tenancy = self.tenancy(tenant);
         let changes = tenancy.within(|scope| self.objects.plan_within(batch, scope));
         let changes = changes.map_err(|faults| Refusal::Objects { faults })?;
         let faults = tenancy.strays(&changes);
         if faults.is_empty() { Ok(changes) } else { Err(Refusal::Objects { faults }.into()) }
-    }
-
-    /// The changes of a request that deletes objects of this tenant.
-    pub(super) fn plan_delete_of_tenant<D: Into<Deletion>>(
-        &self,
-        objects: impl IntoIterator<Item = D>,
-        tenant: &str,
-    ) -> Result<ChangeSet, CoreError> {
-        let tenancy = self.tenancy(tenant);
-        let changes = tenancy.within(|scope| self.objects.plan_delete_within(objects, Some(scope)));
-        changes.map_err(|faults| Refusal::Objects { faults }.into())
     }
 
     /// Whether this tenant may change an object.
@@ -120,13 +137,13 @@ impl Core {
     }
 
     /// The number of objects of this tenant. Takes a walk over all objects.
-    pub(super) fn count_of_tenant(&self, tenant: &str) -> usize {
+    fn count_of_tenant(&self, tenant: &str) -> usize {
         let tenancy = self.tenancy(tenant);
         self.objects.iter().filter(|(_, object)| tenancy.has(object)).count()
     }
 
     /// A refusal of a request of this tenant, as the tenant may read it.
-    pub(super) fn hide(&self, error: CoreError, tenant: &str) -> CoreError {
+    fn hide(&self, error: CoreError, tenant: &str) -> CoreError {
         let CoreError::Refused(refusal) = error else { return error };
         let tenancy = self.tenancy(tenant);
         let faults = match refusal {
@@ -136,7 +153,8 @@ impl Core {
                     "the request contradicts itself, or objects that are not of {}; ask an operator to try it",
                     tenancy.owner
                 );
-                vec![fault(None, FaultCode::Refused, "", message)]
+                let (place, kind, id, path) = (None, None, None, String::new());
+                vec![ObjectError { code: FaultCode::Refused, place, kind, id, path, message, expected: None }]
             }
             other => return other.into(),
         };
@@ -208,8 +226,7 @@ impl Tenancy<'_> {
             }
             let path = self.rules.relations.owner_field(after).unwrap_or_default();
             let message = format!("must say that the object belongs to {}", self.owner);
-            let error = fault(Some(&change.key), FaultCode::Refused, path, message);
-            Some(ObjectError { place: change.place.clone(), ..error })
+            Some(fault(change, FaultCode::Refused, path, message))
         };
         changes.effective().filter(|change| change.outcome() != Outcome::Deleted).filter_map(stray).collect()
     }
@@ -220,9 +237,10 @@ pub fn hidden_text(tenant: &str) -> String {
     format!("concerns objects that are not of tenant {tenant} too; ask an operator")
 }
 
-fn fault(key: Option<&ObjectKey>, code: FaultCode, path: &str, message: String) -> ObjectError {
-    let (kind, id) = (key.map(|key| key.kind.to_string()), key.map(|key| key.id.to_string()));
-    ObjectError { code, place: None, kind, id, path: path.to_owned(), message, expected: None }
+/// A fault of an object that a request names.
+fn fault(change: &Change, code: FaultCode, path: &str, message: String) -> ObjectError {
+    let error = ObjectError::of_object(code, &change.key, message);
+    ObjectError { place: change.place.clone(), path: path.to_owned(), ..error }
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ impl Relations {
         })
     }
 
-    /// The first field of an object that says to whom it belongs.
+    /// The first field that names the owner of an object.
     pub(crate) fn owner_field<'a>(&self, object: &'a Object) -> Option<&'a str> {
         let by = self.belongs.get(object.kind().name())?.first()?;
         let (By::Name(at) | By::References(at)) = by else { return None };

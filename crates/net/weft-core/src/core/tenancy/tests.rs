@@ -1,12 +1,8 @@
 //! Kinds of a package, which no Rust knows, belong to tenants by facts alone.
 
-use std::sync::Arc;
-use std::time::SystemTime;
-
 use objects::{Cancel, ObjectKey};
 
 use super::*;
-use crate::peer::Origin;
 use crate::test_core;
 
 const RULES: &str = r#"
