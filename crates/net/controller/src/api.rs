@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use axum::body::Bytes;
 use mutual_tls::Credentials;
 use nlog_data::quotation::{cut, quote_text};
+use ovs_driver::Inbound;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use weft_client::pb;
@@ -43,6 +44,7 @@ mod rules;
 mod selector;
 mod stale;
 mod tenants;
+mod unexpected_switch;
 mod viewer;
 
 use viewer::Viewer;
@@ -71,6 +73,8 @@ pub(crate) struct Api {
     make: MakeEvaluator,
     /// The certificate of the controller.
     credentials: Option<Arc<Credentials>>,
+    /// The switches that dial in.
+    inbound: Option<Arc<Inbound>>,
     parsers: Arc<Semaphore>,
     aside: Aside,
     /// Receipts on disk, and places where these and changes of single objects are read: such work is short, and waits for no explanation.
@@ -91,6 +95,7 @@ impl Api {
         journal: PathBuf,
         make: MakeEvaluator,
         credentials: Option<Arc<Credentials>>,
+        inbound: Option<Arc<Inbound>>,
     ) -> Self {
         let receipts = Reader::new(folder_of(&journal));
         Api {
@@ -99,6 +104,7 @@ impl Api {
             journal: journal.into(),
             make,
             credentials,
+            inbound,
             parsers: Arc::new(Semaphore::new(PARSERS)),
             aside: Aside::default(),
             receipts,
@@ -118,6 +124,14 @@ impl Api {
             Ok(kind) => Ok(kind.shared_name().clone()),
             Err(error) => Err(Status::invalid_argument(format!("kind {}: {error}", quote_text(name)))),
         }
+    }
+
+    /// The problems of the controller itself.
+    fn own_problems(&self) -> Vec<pb::Problem> {
+        let not_after = self.credentials.as_ref().and_then(|own| own.not_after());
+        let expiry = not_after.and_then(|not_after| certificate::expiry(not_after, SystemTime::now()));
+        let unexpected = self.inbound.iter().flat_map(|inbound| inbound.unexpected());
+        expiry.into_iter().chain(unexpected.map(|switch| unexpected_switch::problem(&switch))).collect()
     }
 
     /// The rules that run.
@@ -361,16 +375,17 @@ impl pb::controller_server::Controller for Api {
         let nodes = nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
         let tenants = if nodes.is_empty() { self.engine.tenants(tenant.as_deref()) } else { Vec::new() };
-        let not_after =
-            self.credentials.as_ref().filter(|_| nodes.is_empty()).and_then(|own| own.not_after());
-        let expiry = not_after.and_then(|not_after| certificate::expiry(not_after, SystemTime::now()));
+        let own_problems = if nodes.is_empty() { self.own_problems() } else { Vec::new() };
         let rules = self.rules();
         let answer = pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_txn: status.last_txn,
             switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
-            problems: expiry.into_iter().chain(status.problems.iter().map(|found| problem(found))).collect(),
+            problems: own_problems
+                .into_iter()
+                .chain(status.problems.iter().map(|found| problem(found)))
+                .collect(),
             node_kind: rules.host_kind().unwrap_or_default().to_owned(),
             rules: rules.packages().to_vec(),
             tenants: tenants.into_iter().map(tenant_status).collect(),

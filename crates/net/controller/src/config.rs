@@ -8,7 +8,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -85,6 +85,15 @@ keys! {
     /// The revocation lists of these authorities, in PEM. Connections of a revoked certificate end within ten seconds. An authority without
     /// a list has revoked nothing.
     tls_revoked: Option<PathBuf> = None, None, "a path";
+    /// The address where the managers of switches dial in with OVSDB over TLS: those of transport nodes without `ovsdb`. On such a host, run
+    /// `ovs-vsctl set-manager ssl:HOST:PORT`. It needs `tls_certificate`. The registered port is 6640.
+    listen_ovsdb: Option<SocketAddr> = None, None, "`\"ADDRESS:PORT\"`";
+    /// The address where bridges dial in with OpenFlow over TLS: those of transport nodes without `openflow`. The controller sets it as the
+    /// controller target of `br-int`. It needs `tls_certificate`. The registered port is 6653.
+    listen_openflow: Option<SocketAddr> = None, None, "`\"ADDRESS:PORT\"`";
+    /// The address of this machine as switches know it, which they dial. It is needed if the controller listens for them on all addresses, such
+    /// as `0.0.0.0`; otherwise it is the address that it listens on. A name works only with an Open vSwitch that resolves names.
+    advertise: Option<String> = None, None, "an address, or a name";
     /// The file of bearer tokens, which `weft token` writes and whose changes count within a second. With it, clients need no certificate over
     /// TLS: who sends a token has its role. The long answers of a token that is revoked or expires end within ten seconds.
     tokens: Option<PathBuf> = None, None, "a path";
@@ -303,6 +312,9 @@ pub enum ConfigError {
 #[derive(Deserialize)]
 struct Places {
     listen: Option<toml::Spanned<String>>,
+    listen_ovsdb: Option<toml::Spanned<String>>,
+    listen_openflow: Option<toml::Spanned<String>>,
+    advertise: Option<toml::Spanned<String>>,
     tls_certificate: Option<toml::Spanned<String>>,
     tls_key: Option<toml::Spanned<String>>,
     tls_authorities: Option<toml::Spanned<String>>,
@@ -333,7 +345,43 @@ impl Places {
             );
             return Some((place(&self.listen).unwrap_or_default(), message));
         }
-        None
+        self.dial_in_contradiction(config, given.is_some())
+    }
+
+    /// The same of the keys about switches that dial in.
+    fn dial_in_contradiction(&self, config: &Config, has_certificate: bool) -> Option<(usize, String)> {
+        let start = |value: &Option<toml::Spanned<String>>| {
+            value.as_ref().map(|value| value.span().start).unwrap_or_default()
+        };
+        let listeners = [
+            ("listen_ovsdb", config.listen_ovsdb, start(&self.listen_ovsdb)),
+            ("listen_openflow", config.listen_openflow, start(&self.listen_openflow)),
+        ];
+        for (key, listen, start) in listeners {
+            let Some(listen) = listen else { continue };
+            if !has_certificate {
+                let message = format!(
+                    "switches that dial in are known by their certificates, so `{key}` needs `tls_certificate`, `tls_key` and \
+                     `tls_authorities`"
+                );
+                return Some((start, message));
+            }
+            if listen.ip().is_unspecified() && config.advertise.is_none() {
+                let message = format!(
+                    "{listen} is no address that switches can dial; set `advertise` to the one that they know this machine by"
+                );
+                return Some((start, message));
+            }
+        }
+        let advertise = config.advertise.as_ref()?;
+        let is_host = advertise.parse::<IpAddr>().is_ok()
+            || (!advertise.is_empty()
+                && advertise.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-".contains(letter)));
+        (!is_host).then(|| {
+            let message =
+                format!("{advertise:?} is neither an address nor a name; write it without port and brackets");
+            (start(&self.advertise), message)
+        })
     }
 }
 
@@ -488,8 +536,8 @@ mod tests {
         let text: String = KEYS.iter().filter_map(line).collect();
         assert_eq!(
             text.lines().count(),
-            KEYS.len() - 6,
-            "`listen`, the files of TLS and that of tokens have no fixed default"
+            KEYS.len() - 9,
+            "`listen`, where switches dial in, the files of TLS and that of tokens have no fixed default"
         );
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());
     }
@@ -521,6 +569,11 @@ mod tests {
             ),
             ("tls_certificate = \"a\"\ntls_key = \"b\"", ":1:19: `tls_authorities` is missing"),
             ("tls_revoked = \"a\"", ":1:15: `tls_certificate` is missing"),
+            (
+                "listen_ovsdb = \"127.0.0.1:6640\"",
+                ":1:16: switches that dial in are known by their certificates",
+            ),
+            ("listen_openflow = \"6653\"", ":1:19: invalid socket address syntax"),
             ("log = ", ":1:7: "),
             ("rules = []", ":1:9: no rules are given; leave `rules` out for the built-in ones"),
             (
@@ -552,6 +605,23 @@ mod tests {
             [&format!("listen = \"0.0.0.0:6657\"\n{tls}"), "listen = \"127.0.0.1:1\"", "listen = \"[::1]:1\""]
         {
             fs::write(&path, text).unwrap();
+            Config::load(&path).unwrap();
+        }
+        for (text, wanted) in [
+            (format!("listen_openflow = \"0.0.0.0:6653\"\n{tls}"), ":1:19: 0.0.0.0:6653 is no address that"),
+            (
+                format!("advertise = \"[fd00::1]\"\n{tls}"),
+                ":1:13: \"[fd00::1]\" is neither an address nor a name",
+            ),
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = Config::load(&path).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        for listen in
+            ["listen_openflow = \"10.0.0.1:6653\"", "listen_ovsdb = \"[::]:6640\"\nadvertise = \"fd00::1\""]
+        {
+            fs::write(&path, format!("{listen}\n{tls}")).unwrap();
             Config::load(&path).unwrap();
         }
         fs::write(&path, tls).unwrap();

@@ -21,6 +21,7 @@ use weft_core::rules::{Rules, RulesError};
 
 use crate::api::Api;
 use crate::config::{Listen, SocketMode};
+use crate::dial_in::{DialIn, Entrances, Targets};
 use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Saving, Worker};
 use crate::evaluators::edit;
@@ -66,6 +67,8 @@ pub struct Parts {
     pub evaluator: MakeEvaluator,
     /// Reaches the switches.
     pub drivers: Box<dyn Drivers>,
+    /// Where switches dial in. Needs `credentials`.
+    pub dial_in: Option<DialIn>,
     /// When a switch counts as lost.
     pub patience: Patience,
     /// How long records are kept.
@@ -134,6 +137,12 @@ pub enum DaemonError {
     Thread(String),
 }
 
+impl From<BindError> for DaemonError {
+    fn from(BindError { listen, why }: BindError) -> Self {
+        DaemonError::Listen { listen, why }
+    }
+}
+
 impl DaemonError {
     /// Whether the input (rules, configuration) is at fault, rather than the environment.
     pub fn is_rejection(&self) -> bool {
@@ -166,6 +175,9 @@ pub struct Daemon {
     forward: tokio::task::JoinHandle<()>,
     /// Reads the files of certificates again.
     certificates: Option<tokio::task::JoinHandle<()>>,
+    targets: Targets,
+    /// Admit switches that dial in.
+    admitting: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Daemon {
@@ -183,6 +195,7 @@ impl Daemon {
             rules,
             evaluator,
             drivers,
+            dial_in,
             patience,
             keep,
             take_over,
@@ -193,8 +206,14 @@ impl Daemon {
         let now = SystemTime::now();
         let start = Start::new(journal::next_epoch(&state, now)?, now, take_over);
         let listener = Listener::bind(listen, socket_mode).await;
-        let listener = listener.map_err(|BindError { listen, why }| DaemonError::Listen { listen, why })?;
+        let listener = listener?;
         let (listen, socket) = (listener.listen.clone(), listener.socket.clone());
+        let inbound = dial_in.as_ref().map(|dial_in| dial_in.inbound.clone());
+        let entrances = match dial_in {
+            Some(dial_in) => Some(Entrances::bind(dial_in).await?),
+            None => None,
+        };
+        let targets = entrances.as_ref().map(|entrances| entrances.targets.clone()).unwrap_or_default();
         raise_descriptor_limit();
 
         let (engine, requests) = Engine::new(RunningRules::new(rules.clone()));
@@ -203,9 +222,16 @@ impl Daemon {
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
         let (saving, saved) = oneshot::channel();
-        let api = Api::new(engine.clone(), replay.path().to_owned(), evaluator.clone(), credentials.clone());
+        let api = Api::new(
+            engine.clone(),
+            replay.path().to_owned(),
+            evaluator.clone(),
+            credentials.clone(),
+            inbound,
+        );
         let running = engine.rules().clone();
         let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
+        let dialled = targets.clone();
         let in_thread = move || {
             let prepared =
                 prepare(&evaluator, &rules, replay).and_then(|Prepared { mut core, journal, saving }| {
@@ -214,7 +240,8 @@ impl Daemon {
                     core.make_evaluators_with(evaluator);
                     core.edit_evaluators_with(Arc::new(edit));
                     let conventions = core.rules().conventions().clone();
-                    let drivers = Running::new(drivers, runtime.clone(), sender, conventions, Some(start));
+                    let drivers =
+                        Running::new(drivers, runtime.clone(), sender, conventions, (Some(start), dialled));
                     let machine = Machine::start(core, patience, requests.status.clone(), engine::now());
                     Ok(Worker::new(machine, (journal, saving), drivers, requests, news, keep)?)
                 });
@@ -256,6 +283,10 @@ impl Daemon {
         restored.send_replace(true);
 
         let watch = tokio::spawn(watch);
+        let admitting = match (entrances, &credentials) {
+            (Some(entrances), Some(credentials)) => entrances.admit(credentials),
+            _ => Vec::new(),
+        };
         let certificates = credentials.map(|credentials| tokio::spawn(credentials.follow()));
         let forward = tokio::spawn(engine.object_news().clone().forward());
         let packages = engine.rules().get().packages().join(", ");
@@ -272,12 +303,19 @@ impl Daemon {
             watch,
             forward,
             certificates,
+            targets,
+            admitting,
         })
     }
 
     /// The address; if the configured port was 0, the assigned one.
     pub fn listen(&self) -> &Listen {
         &self.listen
+    }
+
+    /// What switches must be told to dial in.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
     }
 
     /// Asks the engine, without the API.
@@ -299,8 +337,8 @@ impl Daemon {
         }
         self.watch.abort();
         self.forward.abort();
-        if let Some(certificates) = &self.certificates {
-            certificates.abort();
+        for task in self.certificates.iter().chain(&self.admitting) {
+            task.abort();
         }
         self.engine.stop();
         let engine_result = match engine_result {

@@ -20,6 +20,8 @@ use weft_core::core::{Given, SwitchAddress};
 use weft_core::fleet::{BRIDGE, DriverId, DriverOrder, News, SwitchNews};
 use weft_core::rules::Conventions;
 
+use crate::dial_in::Targets;
+
 pub(crate) use start::Start;
 
 /// The number of queued events per switch. The driver holds back further events in bounded memory.
@@ -142,6 +144,8 @@ pub(crate) struct Running {
     news: mpsc::Sender<SwitchNews>,
     conventions: Conventions,
     start: Option<Start>,
+    /// Where switches dial in.
+    targets: Targets,
     owner: Option<Arc<Owner>>,
     /// With their transport nodes.
     all: BTreeMap<DriverId, (String, Box<dyn Driver>)>,
@@ -157,10 +161,10 @@ impl Running {
         runtime: Handle,
         news: mpsc::Sender<SwitchNews>,
         conventions: Conventions,
-        start: Option<Start>,
+        (start, targets): (Option<Start>, Targets),
     ) -> Self {
         let (all, of_nodes) = (BTreeMap::new(), BTreeMap::new());
-        Running { drivers, runtime, news, conventions, start, owner: None, all, of_nodes }
+        Running { drivers, runtime, news, conventions, start, targets, owner: None, all, of_nodes }
     }
 
     /// Names the journal of the controller, before the first switch that belongs to it. Later calls change nothing.
@@ -225,14 +229,16 @@ impl Running {
         node: &str,
         driver: DriverId,
         address: &SwitchAddress,
-        given: Given,
+        given: Option<Given>,
     ) -> Result<(), String> {
-        let config = config(node, address, &self.conventions, self.owner.clone())?;
+        let config = config(node, address, (&self.conventions, &self.targets), self.owner.clone())?;
         let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
         let news = self.news.clone();
         let _runtime = self.runtime.enter();
         let started = self.drivers.spawn(config, sender);
-        give(&*started, given);
+        if let Some(given) = given {
+            give(&*started, given);
+        }
         self.all.insert(driver, (node.to_owned(), started));
         self.of_nodes.insert(node.to_owned(), driver);
         self.runtime.spawn(async move {
@@ -311,21 +317,26 @@ fn give(driver: &dyn Driver, Given { desired, announcing }: Given) {
 fn config(
     node: &str,
     address: &SwitchAddress,
-    conventions: &Conventions,
+    (conventions, targets): (&Conventions, &Targets),
     owner: Option<Arc<Owner>>,
 ) -> Result<ovs_driver::Config, String> {
-    let endpoint = |name: &str, endpoint: &Option<String>, absent: &str| match endpoint {
+    let endpoint = |field: &str, endpoint: &Option<String>, target: &Option<String>| match (endpoint, target)
+    {
         // The certificate of a switch names its node.
-        Some(endpoint) => match endpoint.parse::<Endpoint>() {
+        (Some(endpoint), _) => match endpoint.parse::<Endpoint>() {
             Ok(endpoint) => Ok(endpoint.named(node)),
-            Err(error) => Err(format!("{name}: {error}")),
+            Err(error) => Err(format!("{field}: {error}")),
         },
-        None => Err(format!("{name}: is not set, and {absent} is not supported yet")),
+        (None, Some(target)) => Ok(Endpoint::DialIn { name: node.to_owned(), target: target.clone() }),
+        (None, None) => Err(format!(
+            "{field}: is not set, and the controller has no address where switches dial in: set `{field}` of this node, or \
+             `listen_{field}` in the configuration of the controller"
+        )),
     };
     Ok(ovs_driver::Config {
         name: node.to_owned(),
-        ovsdb: endpoint("ovsdb", &address.ovsdb, "a switch that dials in")?,
-        openflow: endpoint("openflow", &address.openflow, "setting the bridge's controller")?,
+        ovsdb: endpoint("ovsdb", &address.ovsdb, &targets.ovsdb)?,
+        openflow: endpoint("openflow", &address.openflow, &targets.openflow)?,
         bridge: BRIDGE.to_owned(),
         datapath_type: address.datapath_type.clone(),
         datapath_id: None,

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
-//! of all this) with `run` and [`config`]; `listener` (the API's address and connections), `requests` (requests from the network), `answers`
+//! of all this) with `run` and [`config`]; `listener` (the API's address and connections), [`dial_in`] (where switches connect), `requests` (requests from the network), `answers`
 //! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `identification` (who sends a request) with [`tokens`], `access` (what they may do), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
 //! `history` (what was), `snapshots` (all of it as one file); and
@@ -39,6 +39,7 @@ mod api;
 mod aside;
 pub mod config;
 pub mod daemon;
+pub mod dial_in;
 pub mod drivers;
 pub mod engine;
 mod evaluators;
@@ -74,6 +75,7 @@ mod what_if;
 pub use api::{delta_message, engine_message, refusal_message};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
+pub use dial_in::DialIn;
 pub use evaluators::{edit, evaluator};
 pub use journal_view::JournalView;
 pub use run::{check, run};

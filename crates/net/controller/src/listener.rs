@@ -30,9 +30,11 @@ use crate::access::Access;
 use crate::config::{Listen, SocketMode};
 
 mod account;
+mod refusals;
 mod registry;
 
 pub(crate) use account::{Account, Charge, UNREAD_MAX};
+pub(crate) use refusals::Refusals;
 use registry::{Registry, Slot};
 
 /// The number of connections that may wait to be accepted.
@@ -296,6 +298,14 @@ enum Stream {
 pub(crate) struct Connection {
     stream: Stream,
     peer: Peer,
+    client: Client,
+    account: Account,
+    /// `None`: it is somebody else's, who decides when it ends.
+    tenure: Option<Tenure>,
+}
+
+/// How long a connection stays.
+struct Tenure {
     slot: Slot,
     /// Completes when the registry gives the slot to another connection.
     closed: oneshot::Receiver<()>,
@@ -307,13 +317,20 @@ pub(crate) struct Connection {
 impl Connection {
     fn new(stream: Stream, peer: Peer, (slot, closed): (Slot, oneshot::Receiver<()>)) -> Self {
         let silent = Box::pin(tokio::time::sleep(GREETING_MAX));
-        Connection { stream, peer, slot, closed, silent, has_spoken: false }
+        let (client, account) = (slot.client, slot.account.clone());
+        let tenure = Some(Tenure { slot, closed, silent, has_spoken: false });
+        Connection { stream, peer, client, account, tenure }
+    }
+
+    /// Gives up its slot: from now on it may be silent, and makes room for no other connection.
+    pub(crate) fn release(&mut self) {
+        self.tenure = None;
     }
 
     /// Who calls over it.
     pub(crate) fn caller(&self) -> Caller {
-        let Slot { client, account, .. } = &self.slot;
-        Caller { peer: self.peer.clone(), access: Access::Open, client: *client, account: account.clone() }
+        let Connection { peer, client, account, .. } = self;
+        Caller { peer: peer.clone(), access: Access::Open, client: *client, account: account.clone() }
     }
 
     /// Whether it came over a network, where TLS is spoken if there is a certificate.
@@ -323,9 +340,10 @@ impl Connection {
 
     /// An error once the connection must end.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        let why = if Pin::new(&mut self.closed).poll(context).is_ready() {
+        let Some(tenure) = &mut self.tenure else { return Ok(()) };
+        let why = if Pin::new(&mut tenure.closed).poll(context).is_ready() {
             "closed in favour of another connection"
-        } else if self.is_silent(context) {
+        } else if tenure.is_silent(context) {
             "silent for too long"
         } else {
             return Ok(());
@@ -333,7 +351,9 @@ impl Connection {
         debug!(peer = %self.peer, why, "connection closed");
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     }
+}
 
+impl Tenure {
     /// Whether it was silent for too long. The silence of a client that waits for an answer does not count: HTTP/1 has no probes.
     fn is_silent(&mut self, context: &mut Context<'_>) -> bool {
         while self.silent.as_mut().poll(context).is_ready() {
@@ -367,8 +387,10 @@ impl AsyncRead for Connection {
             Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
         })?;
         let bytes = buffer.filled().len() - before;
-        this.has_spoken |= bytes > 0;
-        this.moved(bytes);
+        if let Some(tenure) = &mut this.tenure {
+            tenure.has_spoken |= bytes > 0;
+            tenure.moved(bytes);
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -385,7 +407,9 @@ impl AsyncWrite for Connection {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
         })?;
-        this.moved(written);
+        if let Some(tenure) = &mut this.tenure {
+            tenure.moved(written);
+        }
         Poll::Ready(Ok(written))
     }
 

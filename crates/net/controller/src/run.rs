@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mutual_tls::Credentials;
-use ovs_driver::{Peers, Sockets};
+use ovs_driver::{Inbound, Peers, Sockets};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
@@ -15,6 +15,7 @@ use weft_core::rules::Rules;
 
 use crate::config::{Config, TenantNames};
 use crate::daemon::{Daemon, DaemonError, PROBE, Parts, check_state};
+use crate::dial_in::DialIn;
 use crate::drivers::RealDrivers;
 use crate::evaluators::dataflow;
 use crate::log::Log;
@@ -56,8 +57,10 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     let credentials = certificates.map(Credentials::load).transpose()?;
     let tokens = tokens(config)?;
     let sockets = Sockets::default().with_credentials(credentials.clone());
+    let inbound = sockets.inbound().clone();
     let peers = Peers::start(Arc::new(sockets), threads, memory, before_sleep)
         .map_err(|error| DaemonError::Thread(format!("cannot start the threads of switches: {error}")))?;
+    let dial_in = dial_in(config, inbound, &peers);
     let parts = Parts {
         state: config.state.clone(),
         listen: config.listen.clone(),
@@ -69,6 +72,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         declared_tenants: config.tenants == TenantNames::Declared,
         evaluator: dataflow(config),
         rules,
+        dial_in,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
         patience: config.patience(),
         keep: config.keep(),
@@ -104,6 +108,16 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     // Threads that still compute are not awaited.
     runtime.shutdown_background();
     result
+}
+
+/// Where switches dial in, if the configuration says so.
+fn dial_in(config: &Config, inbound: Arc<Inbound>, peers: &Peers) -> Option<DialIn> {
+    let (ovsdb, openflow) = (config.listen_ovsdb, config.listen_openflow);
+    if ovsdb.is_none() && openflow.is_none() {
+        return None;
+    }
+    let (advertise, threads) = (config.advertise.clone(), peers.threads()?.clone());
+    Some(DialIn { ovsdb, openflow, advertise, inbound, threads })
 }
 
 /// Checks the configuration, the rules, and whether they accept the state, without starting a controller. Writes nothing; a

@@ -5,8 +5,8 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -19,11 +19,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt as _;
 use tonic::codegen::{BoxFuture, Service as _, http};
-use tracing::{debug, info};
-use weft_core::peer::Peer;
+use tracing::debug;
 
 use crate::identification::{Admitted, Identification, WhileGood};
-use crate::listener::{Caller, Listener};
+use crate::listener::{Caller, Listener, Refusals};
 use crate::problem::{failed, is_grpc};
 use crate::requests::WholeRequests;
 
@@ -34,8 +33,6 @@ const HEADERS_MAX: u32 = 16 << 10;
 /// The flow-control window of a call, and that of all calls of a connection, in bytes.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// The time between two lines of the log about failed handshakes.
-const HANDSHAKE_LOG: Duration = Duration::from_secs(1);
 /// The buffer of a connection of HTTP/1, in bytes. Headers must fit into it.
 const BUFFER: usize = 64 << 10;
 /// The time in which the headers of a request over HTTP/1 must arrive, after the request before or the begin of the connection. So it is also
@@ -52,7 +49,7 @@ pub(crate) async fn serve(
 ) -> io::Result<()> {
     let builder = builder(probe);
     let app = WholeRequests::new(app);
-    let handshakes = Arc::new(Handshakes::default());
+    let refusals = Arc::new(Refusals::default());
     let (mut connections, graceful) = (JoinSet::new(), GracefulShutdown::new());
     let (mut incoming, mut stopped) = (listener.incoming(), stopped);
     loop {
@@ -65,7 +62,7 @@ pub(crate) async fn serve(
         let Some(connection) = connection.transpose()? else { break };
         let identification = identification.clone();
         let (builder, app, watcher) = (builder.clone(), app.clone(), graceful.watcher());
-        let handshakes = handshakes.clone();
+        let refusals = refusals.clone();
         connections.spawn(async move {
             let caller = connection.caller();
             let strangers = identification.strangers();
@@ -79,38 +76,15 @@ pub(crate) async fn serve(
                     let service = OfConnection { app, caller, identification };
                     serve_one(&builder, stream, service, watcher).await;
                 }
-                Err(error) => handshakes.failed(&caller.peer, &error),
+                Err(error) => {
+                    refusals.refused(&caller.peer, &format_args!("the TLS handshake has failed: {error}"));
+                }
             }
         });
     }
     drop(incoming);
     graceful.shutdown().await;
     Ok(())
-}
-
-/// Logs handshakes of TLS that fail, since clients cannot know why: with TLS 1.3, theirs has succeeded before their certificate is checked.
-/// Who fails all the time does not fill the log.
-#[derive(Default)]
-struct Handshakes(Mutex<Unlogged>);
-
-/// When the last one was logged, and how many have failed since.
-#[derive(Default)]
-struct Unlogged {
-    last: Option<Instant>,
-    count: u64,
-}
-
-impl Handshakes {
-    fn failed(&self, peer: &Peer, error: &io::Error) {
-        let mut unlogged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if unlogged.last.is_some_and(|last| last.elapsed() < HANDSHAKE_LOG) {
-            unlogged.count += 1;
-            return;
-        }
-        let others = unlogged.count;
-        info!(%peer, %error, others, "connection refused: the TLS handshake has failed");
-        *unlogged = Unlogged { last: Some(Instant::now()), count: 0 };
-    }
 }
 
 /// Serves one connection to its end.

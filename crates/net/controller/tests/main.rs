@@ -7,6 +7,7 @@ mod configuration;
 mod connections;
 mod core;
 mod daemon;
+mod dial_in;
 mod encapsulations;
 mod flood_drops;
 mod flow_counts;

@@ -401,12 +401,9 @@ impl Core {
         reported.add(adoptions.rows.clone());
         let mut transaction = self.transaction(&objects, &reported);
         let mut ran = self.run_objects(&transaction, &unwanted, &objects)?;
-        let others = |ran: &RulesOutput| -> Vec<String> {
-            let others = ran.addresses.iter().filter(|(_, change)| change.is_other_switch());
-            others.map(|(node, _)| node.clone()).collect()
-        };
-        // Only the rules know which switches are others now. Their reports go in the same transaction.
-        let more: Vec<String> = others(&ran).into_iter().filter(|node| !gone.contains(node)).collect();
+        // Only the rules know which nodes have no switch any more. Their reports go in the same transaction.
+        let without = ran.addresses.iter().filter(|(node, change)| change.leaves() && !gone.contains(*node));
+        let more: Vec<String> = without.map(|(node, _)| node.clone()).collect();
         if more.iter().any(|node| self.reports.has(node)) {
             self.undo_rows(&transaction)?;
             gone.extend(more);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use switch_model::{Channel, Event, Rejection};
 use tracing::{debug, info, warn};
 
-use crate::core::{AddressChanges, DesiredCounts, Given, Strays, SwitchAddress};
+use crate::core::{AddressChange, AddressChanges, DesiredCounts, Given, Strays, SwitchAddress};
 use crate::lasting::Lasting;
 use crate::levels::{Link, Moment, Patience};
 use crate::now::Now;
@@ -29,7 +29,7 @@ mod watch;
 pub use driver::{DriverId, DriverOrder, News, SwitchNews};
 use faults::SwitchFault;
 use order::Order;
-use state::Switch;
+use state::{Switch, Writes};
 use timer::{Timeout, Timers};
 use watch::Watch;
 
@@ -99,6 +99,8 @@ pub struct Fleet {
     /// What drivers are to do, in this order.
     told: Vec<DriverOrder>,
     timers: Timers,
+    /// The transport nodes whose switches must report before anything is written to them.
+    unreported: BTreeSet<String>,
     /// When the controller started, for [`Moment`]s.
     begun: Instant,
     now: Now,
@@ -128,6 +130,7 @@ impl Fleet {
             drivers: 0,
             told: Vec::new(),
             timers: Timers::default(),
+            unreported: BTreeSet::new(),
             begun: now.instant,
             now,
             watch: Watch::new(patience),
@@ -165,7 +168,7 @@ impl Fleet {
         given: impl Fn(&str) -> Given,
     ) {
         for (node, address) in addresses {
-            self.add_node(node, address, given(node));
+            self.add_node(node, address, Some(given(node)));
         }
     }
 
@@ -217,7 +220,22 @@ impl Fleet {
             self.stop_predecessors(node, address);
         }
         for (node, address) in starting {
-            self.add_node(node, address, given(node));
+            let has_other_endpoints = addresses.get(node).is_some_and(AddressChange::reconnects);
+            self.add_node(node, address, (!has_other_endpoints).then(|| given(node)));
+        }
+    }
+
+    /// Lets the switches at other endpoints be written to whose reports the rules have. Everything that the rules have is on disk.
+    pub(crate) fn begin_to_write(&mut self, given: impl Fn(&str) -> Given) {
+        for node in std::mem::take(&mut self.unreported) {
+            let Some(switch) = self.switches.get_mut(&node) else { continue };
+            let is_known = switch.observed.has_taken_reports() || switch.faults.put_aside.is_some();
+            if switch.writes == Writes::OnceKnown && is_known {
+                switch.writes = Writes::Now;
+                self.told.push(DriverOrder::Give(switch.driver, given(&node)));
+            } else {
+                self.unreported.insert(node);
+            }
         }
     }
 
@@ -240,11 +258,16 @@ impl Fleet {
         }
     }
 
-    fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, given: Given) {
+    /// Starts the driver of a switch. With nothing given, it writes nothing until the switch has reported.
+    fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, given: Option<Given>) {
         self.drivers += 1;
         let driver = DriverId(self.drivers);
-        self.switches
-            .insert(node.to_owned(), Switch::new(driver, address.clone(), self.now(), self.now.wall));
+        let mut switch = Switch::new(driver, address.clone(), self.now(), self.now.wall);
+        if given.is_none() {
+            switch.writes = Writes::OnceReported;
+            self.unreported.insert(node.to_owned());
+        }
+        self.switches.insert(node.to_owned(), switch);
         let (node, address) = (node.to_owned(), address.clone());
         self.told.push(DriverOrder::Start { node, driver, address, given });
     }

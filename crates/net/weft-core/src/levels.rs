@@ -229,7 +229,12 @@ impl Observed {
 
     /// Whether there is no difference.
     pub(crate) fn is_settled(&self) -> bool {
-        self.report.is_none() && self.learned.is_empty()
+        self.has_taken_reports() && self.learned.is_empty()
+    }
+
+    /// Whether no report waits to be taken.
+    pub(crate) fn has_taken_reports(&self) -> bool {
+        self.report.is_none()
     }
 
     /// When a report that waits is to be taken, if it comes too soon after others.

@@ -239,6 +239,9 @@ impl Machine {
             Event::Journalled => return Ok(self.journalled(now)),
             Event::Unwritten(why) => return self.unwritten(&why),
         }
+        if self.records().next().is_none() {
+            self.begin_to_write();
+        }
         Ok(self.orders().collect())
     }
 
@@ -470,8 +473,15 @@ impl Machine {
                 Waiting::Answer(id, result) => answers.push(Effect::Answer(id, result)),
             }
         }
+        self.begin_to_write();
         // The state includes the whole group, so no answer may leave before the last of its orders.
         self.orders().chain(answers).collect()
+    }
+
+    /// Nothing waits for the journal, so switches may get what the rules want.
+    fn begin_to_write(&mut self) {
+        let core = &self.core;
+        self.fleet.begin_to_write(|node| core.given(node));
     }
 
     fn release(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration, now: Now) {

@@ -1,14 +1,15 @@
 //! The reports of switches: interfaces, tunnel ports and patch ports.
 //!
 //! A report is complete; its difference from the previous report becomes rows. The last report holds until the switch
-//! reports again, also across restarts of the controller, because an unreachable switch still forwards.
+//! reports again, also across restarts of the controller, because an unreachable switch still forwards, and if the node gets other
+//! endpoints, because they may lead to the same switch.
 //!
 //! A host *claims* a port by an interface with the port's id, from the transaction in which that interface is first reported.
 //! The latest claim has the port. What an interface does while it stays plugged is no new claim: it gets another port
 //! number, has none for a while, or its switch, the connection to it or the controller restarts.
 //!
 //! A switch is *lost* as long as `levels` says so. That is observed of a transport node, not reported by its switch, so it outlives
-//! the reports of a node that gets another switch, and its rows are in records of their own, which nothing depends on.
+//! the reports of a node that loses its switch, and its rows are in records of their own, which nothing depends on.
 //!
 //! An interface *announces* itself when its switch learns a flow from one of its frames. That holds for the claim: as long as the
 //! interface is plugged and has a port number, whatever becomes of the flow.

@@ -28,12 +28,9 @@ pub struct AddressChange {
 }
 
 impl AddressChange {
-    /// Whether another switch is meant from now on, or none. What the old switch reported, port numbers above all, does
-    /// not apply to another one.
-    pub(crate) fn is_other_switch(&self) -> bool {
-        let endpoints = |address: &SwitchAddress| (address.ovsdb.clone(), address.openflow.clone());
-        let (before, after) = (self.before.as_deref(), self.after.as_deref());
-        before.is_some() && before.map(endpoints) != after.map(endpoints)
+    /// Whether the node has no switch any more.
+    pub(crate) fn leaves(&self) -> bool {
+        self.before.is_some() && self.after.is_none()
     }
 
     /// Whether the node keeps a switch that must be connected again.

@@ -11,12 +11,13 @@ use tokio::time::Instant;
 
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Timing, first_scrub};
+use crate::connecting;
 use crate::identity::Identity;
 use crate::in_database::Support;
 use crate::intent::{Leaving, Shared};
-use crate::listening;
 use crate::outbox::Outbox;
 use crate::ownership::{self, Refused, Verdict};
+use crate::rivals::Rivals;
 use crate::view::{self, FlowKeeping, MissingPort, View};
 use switch_model::{Channel, Event, Problem, Report};
 
@@ -38,20 +39,19 @@ pub(crate) struct Status {
     pub(crate) version: u64,
 }
 
-/// A client of the database, and the task that runs it.
-pub(crate) struct Connection<S> {
-    pub(crate) client: Client,
-    pub(crate) events: mpsc::Receiver<ClientEvent>,
-    pub(crate) session: S,
+/// A client of the database.
+pub(crate) struct Connection {
+    client: Client,
+    events: mpsc::Receiver<ClientEvent>,
 }
 
-/// A client of the database of a switch.
+/// A client of the database of a switch, and the task that runs it.
 pub(crate) fn connection(
     config: &Config,
     timing: &Timing,
     dialler: Arc<dyn Dial>,
     memory: PeerMemory,
-) -> Connection<impl Future<Output = ()> + Send + 'static> {
+) -> (Connection, impl Future<Output = ()> + Send + 'static) {
     let options = Options {
         probe_interval: timing.probe_after,
         probe_timeout: timing.probe_timeout(),
@@ -63,7 +63,7 @@ pub(crate) fn connection(
     };
     let (client, events, session) =
         Client::new(dialler, config.ovsdb.clone(), DATABASE, view::monitor(), options);
-    Connection { client, events, session }
+    (Connection { client, events }, session)
 }
 
 /// The driver task's handle to the database task.
@@ -82,9 +82,8 @@ pub(crate) type PortResult = (String, Result<(), String>);
 impl Database {
     /// The handle, and the task to run beside it.
     pub(crate) fn new(
-        client: Client,
-        events: mpsc::Receiver<ClientEvent>,
-        config: &Arc<Config>,
+        Connection { client, events }: Connection,
+        (config, rivals): (&Arc<Config>, Rivals),
         timing: &Timing,
         identity: &Arc<Identity>,
         intent: &Arc<Shared>,
@@ -108,6 +107,7 @@ impl Database {
             bridge_problem: None,
             has_lock: false,
             withheld: None,
+            rivals,
             scrub_at: Instant::now() + first_scrub(&config.name, timing.scrub_every),
         };
         let (config, timing) = (config.clone(), timing.clone());
@@ -272,6 +272,8 @@ struct Watcher {
     has_lock: bool,
     /// Why the bridge is not the driver's.
     withheld: Option<Refused>,
+    /// Connections that were refused because the switch has another one.
+    rivals: Rivals,
     /// The time of the next comparison with the database.
     scrub_at: Instant,
 }
@@ -327,6 +329,7 @@ impl Watcher {
                     Box::pin(self.look()).await;
                     self.report(false);
                 }
+                () = self.rivals.changed() => if connected { self.report(false) },
                 () = tokio::time::sleep_until(self.scrub_at), if connected => Box::pin(self.scrub()).await,
                 () = tokio::time::sleep(self.timing.backoff_max), if retry => {
                     Box::pin(self.look()).await;
@@ -419,6 +422,11 @@ impl Watcher {
     /// Makes sure that the bridge is the driver's: takes the lock and marks the bridge if it is free. Returns whether the driver may
     /// change it. A bridge that does not exist belongs to whoever creates it.
     async fn hold(&mut self, view: &View) -> bool {
+        if let Some(refused) = view.stranger(&self.config.ovsdb) {
+            self.identity.is_others(&refused.why);
+            self.withhold(Some(refused));
+            return false;
+        }
         let Some(owner) = self.config.owner.clone() else { return true };
         if self.intent.lock().leaving == Leaving::Left {
             return false;
@@ -484,8 +492,7 @@ impl Watcher {
 
     /// Whether the bridge waits for the driver at an address of its own, and does not answer there.
     fn is_silent(&self) -> bool {
-        let listening = listening::listening(&self.config.openflow);
-        listening.target.is_some() && self.identity.openflow_fails()
+        connecting::waits(&self.config.openflow) && self.identity.openflow_fails()
     }
 
     /// Why the driver does not change the bridge in the database.
@@ -532,6 +539,9 @@ impl Watcher {
                  others: look at the log of ovs-vswitchd"
             );
             report.problems.push(Problem { what: self.config.bridge.clone(), why });
+        }
+        if let Some(why) = self.rivals.problem() {
+            report.problems.push(Problem { what: "connection".to_owned(), why });
         }
         if let Some(why) = &self.bridge_problem {
             report.problems.push(Problem { what: self.config.bridge.clone(), why: why.clone() });

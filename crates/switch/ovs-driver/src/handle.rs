@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::Match;
-use peer_connection::{Dial, MemoryBudget, PeerMemory, Sockets};
+use peer_connection::{Dial, Endpoint, Expected, MemoryBudget, PeerMemory, Sockets};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -17,6 +17,7 @@ use crate::intent::{Shared, Wish};
 use crate::learned::Readers;
 use crate::openflow::OpenFlow;
 use crate::outbox::Outbox;
+use crate::rivals::Rivals;
 use crate::supervisor::{Tasks, supervise};
 use switch_model::{
     Changes, Channel, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet, ReadError,
@@ -32,6 +33,8 @@ pub struct Handle {
     stop: Option<oneshot::Sender<()>>,
     supervisor: JoinHandle<()>,
     _claim: Claim,
+    /// A switch that dials in is admitted until the end of the driver.
+    _expected: [Option<Expected>; 2],
 }
 
 /// The claim of a driver to its switch, which ends with the driver.
@@ -167,10 +170,12 @@ pub(crate) fn spawn_within(
     let readers = Readers::default();
     let limits = (timing.backoff_min, timing.backoff_max);
     let (stop, stopped) = oneshot::channel();
+    let expected = [&config.ovsdb, &config.openflow].map(|endpoint| dialler.expect(endpoint));
+    let rivals = Rivals::of(&expected);
     let start = {
         let (config, intent, outbox) = (config.clone(), intent.clone(), outbox.clone());
         let readers = readers.clone();
-        move || start(&config, &timing, (&dialler, &memory), &intent, (&outbox, &events), &readers)
+        move || start((&config, &rivals), &timing, (&dialler, &memory), &intent, (&outbox, &events), &readers)
     };
     let failed = {
         let intent = intent.clone();
@@ -181,12 +186,12 @@ pub(crate) fn spawn_within(
         owner.expect([config.name.clone()]);
     }
     let supervisor = tokio::spawn(supervise(limits, stopped, start, failed));
-    Handle { intent, readers, stop: Some(stop), supervisor, _claim: Claim(config) }
+    Handle { intent, readers, stop: Some(stop), supervisor, _claim: Claim(config), _expected: expected }
 }
 
 /// Starts the tasks of a driver. The intent and the undelivered events survive a failure of the tasks.
 fn start(
-    config: &Arc<Config>,
+    (config, rivals): (&Arc<Config>, &Rivals),
     timing: &Timing,
     (dialler, memory): (&Arc<dyn Dial>, &PeerMemory),
     intent: &Arc<Shared>,
@@ -194,9 +199,13 @@ fn start(
     readers: &Readers,
 ) -> Tasks {
     let identity = Arc::new(Identity::new(config.datapath_id, config.owner.is_some()));
-    let connection = database::connection(config, timing, dialler.clone(), memory.clone());
+    if matches!(config.openflow, Endpoint::DialIn { .. }) {
+        // It dials once the database says where. Its certificate names its node, so no other bridge than that host's can answer.
+        identity.openflow_is_silent();
+    }
+    let (connection, session) = database::connection(config, timing, dialler.clone(), memory.clone());
     let (database, watch_database) =
-        Database::new(connection.client, connection.events, config, timing, &identity, intent, outbox);
+        Database::new(connection, (config, rivals.clone()), timing, &identity, intent, outbox);
     let (openflow, keep_connected) = OpenFlow::new(
         config.clone(),
         timing,
@@ -212,7 +221,7 @@ fn start(
     tasks.spawn("that corrects the switch", driver.run());
     tasks.spawn("that watches the database", watch_database);
     tasks.spawn("that sends frames", send_frames);
-    tasks.spawn("of the database connection", connection.session);
+    tasks.spawn("of the database connection", session);
     tasks.spawn("of the OpenFlow connection", keep_connected);
     tasks.spawn("that delivers events", outbox.clone().deliver(config.name.clone(), events.clone()));
     tasks

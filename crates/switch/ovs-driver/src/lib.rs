@@ -85,11 +85,10 @@
 //!
 //! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`), and before it is
 //! known that this bridge belongs to this driver ([`Config::owner`], `ownership`). A bridge on a remote host waits for the
-//! driver's connections at the port of the endpoint (`listening`). The
+//! driver's connections at the port of the endpoint, or dials the controller (`connecting`). The
 //! tasks of a driver are supervised (`supervisor`).
 //!
 //! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), and foreign flows in the tables that the switch fills.
-//! TLS is not supported yet.
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
 #![cfg_attr(
@@ -106,6 +105,7 @@
 mod arrivals;
 mod awaited;
 mod config;
+mod connecting;
 mod database;
 mod driver;
 mod foreign;
@@ -118,12 +118,12 @@ mod in_openflow;
 mod intent;
 mod learned;
 mod ledger;
-mod listening;
 mod openflow;
 mod outbox;
 mod ownership;
 mod peers;
 mod ports;
+mod rivals;
 mod supervisor;
 mod view;
 mod wire;
@@ -134,7 +134,9 @@ pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use ovsdb_client::open_vswitch::FlowTable;
 pub use ownership::Owner;
-pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, MemoryBudget, Resolver, Sockets};
+pub use peer_connection::{
+    Dial, Endpoint, InMemoryNetwork, Inbound, MemoryBudget, Resolver, Sockets, Unexpected,
+};
 pub use peers::Peers;
 pub use switch_model::{
     BfdSession, Bucket, CHOICE_BYTES_MAX, Changes, Channel, Choice, CollectorSet, Desired, Edits, Encap,

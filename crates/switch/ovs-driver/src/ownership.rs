@@ -205,9 +205,7 @@ impl Nodes {
 
 /// What a mark says, for people. Whoever may write to the database may have written it.
 fn shown(ids: &BTreeMap<String, String>, key: &str) -> String {
-    const LENGTH_MAX: usize = 80;
-    let text = ids.get(key).map_or("?", String::as_str);
-    text.chars().filter(|character| !character.is_control()).take(LENGTH_MAX).collect()
+    printable(ids.get(key).map_or("?", String::as_str))
 }
 
 fn other_controller(ids: &BTreeMap<String, String>) -> Refused {
@@ -238,8 +236,7 @@ fn later_start(ids: &BTreeMap<String, String>) -> Refused {
 
 fn name(switch: &SwitchId) -> String {
     let system_id = switch.system_id.as_deref().unwrap_or("not set");
-    let system_id: String = system_id.chars().filter(|character| !character.is_control()).take(80).collect();
-    format!("datapath id {:016x}, system-id {system_id}", switch.datapath_id)
+    format!("datapath id {:016x}, system-id {}", switch.datapath_id, printable(system_id))
 }
 
 fn other_node(node: &str, other: &str, switch: &SwitchId) -> Refused {
@@ -249,6 +246,27 @@ fn other_node(node: &str, other: &str, switch: &SwitchId) -> Refused {
         name(switch)
     );
     Refused { why, by_node: true }
+}
+
+/// A switch that dials in as this node gives itself another name.
+pub(crate) fn other_system_id(node: &str, system_id: Option<&str>) -> Refused {
+    let says = match system_id {
+        Some(system_id) => format!("its external_ids:system-id is {}", printable(system_id)),
+        None => "it has no external_ids:system-id".to_owned(),
+    };
+    let why = format!(
+        "the switch has dialled in with the certificate of {node}, but {says}; nothing is sent to it. If it is {node}, run `ovs-vsctl set \
+         open_vswitch . external_ids:system-id={node}` on its host; Debian's packages keep the id in /etc/openvswitch/system-id.conf \
+         as well, and restore it from there"
+    );
+    // What this controller knew of the node stays: this may be no switch of its own at all.
+    Refused { why, by_node: false }
+}
+
+/// A text of a switch that can be shown.
+fn printable(text: &str) -> String {
+    const LENGTH_MAX: usize = 80;
+    text.chars().filter(|character| !character.is_control()).take(LENGTH_MAX).collect()
 }
 
 fn awaited_node(node: &str, other: &str, switch: &SwitchId) -> Refused {

@@ -51,6 +51,11 @@ impl Peers {
         &self.memory
     }
 
+    /// Their threads, for what is done with switches and nothing else.
+    pub fn threads(&self) -> Option<&tokio::runtime::Handle> {
+        self.runtime.as_ref().map(Runtime::handle)
+    }
+
     /// Starts the driver of a switch, as [`spawn_with`](crate::spawn_with) does.
     pub fn spawn(&self, config: Config, timing: Timing, events: mpsc::Sender<(String, Event)>) -> Handle {
         let _threads = self.runtime.as_ref().map(Runtime::enter);

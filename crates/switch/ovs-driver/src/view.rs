@@ -7,14 +7,16 @@ use ovsdb_client::open_vswitch::{
     self, Bridge, BridgeSpec, Controller, FlowTable, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
 };
 use ovsdb_client::{ColumnError, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row};
+use peer_connection::Endpoint;
 use uuid::Uuid;
 
 use crate::arrivals::Arrivals;
 use crate::config::Config;
+use crate::connecting::{self, connecting};
 use crate::in_database::{self, Here, Support};
 use crate::intent::Database;
-use crate::listening::{self, listening};
-use crate::ownership::{self, SwitchId};
+
+use crate::ownership::{self, Refused, SwitchId};
 use crate::ports::{Port as Wanted, Ports};
 use switch_model::{Encap, InterfaceId, Patch, Problem, Remote, Report, Tunnel, Vif};
 
@@ -113,22 +115,22 @@ impl View {
     pub(crate) fn correction(&self, config: &Config) -> Option<BridgeSpec> {
         let limit = |table: &u8| Some((*table, config.learned_limit.clone()?));
         let flow_tables = config.learned_tables.iter().filter_map(limit).collect();
-        let listening = listening(&config.openflow);
+        let connecting = connecting(&config.openflow);
         let Some(bridge) = &self.bridge else {
             let datapath_type = config.datapath_type.clone().or_else(|| self.default_datapath())?;
             let external_ids =
                 config.owner.as_ref().map(|owner| owner.mark(&config.name)).unwrap_or_default();
             return Some(BridgeSpec {
                 flow_tables,
-                listening: Some(listening),
+                connecting: Some(connecting),
                 external_ids,
                 ..BridgeSpec::secure(&config.bridge, datapath_type)
             });
         };
-        let waits = listening.is_met(self.controllers.iter());
+        let connects = connecting.is_met(self.controllers.iter());
         let mut spec = BridgeSpec {
             flow_tables,
-            listening: Some(listening),
+            connecting: Some(connecting),
             ..BridgeSpec::secure(&config.bridge, &bridge.datapath_type)
         };
         if bridge.protocols.contains(PROTOCOL) {
@@ -142,13 +144,14 @@ impl View {
         let right = bridge.protocols == spec.protocols
             && bridge.fail_mode.as_ref() == Some(&spec.fail_mode)
             && spec.flow_tables.iter().all(limited)
-            && waits;
+            && spec.other_config.iter().all(|(key, value)| bridge.other_config.get(key) == Some(value))
+            && connects;
         (!right).then_some(spec)
     }
 
     /// The targets of the controllers that others have set for the bridge, sorted.
     pub(crate) fn controllers(&self) -> Vec<String> {
-        let others = self.controllers.iter().filter(|controller| !listening::is_own(controller));
+        let others = self.controllers.iter().filter(|controller| !connecting::is_own(controller));
         let mut targets: Vec<String> = others.map(|controller| controller.target.clone()).collect();
         targets.sort();
         targets
@@ -161,10 +164,17 @@ impl View {
         Some(SwitchId { bridge, datapath_id, system_id })
     }
 
-    /// The operations that remove the traces of the driver from the bridge itself: its mark, and where the bridge waits for it.
+    /// Why this is not the switch that dials in to this endpoint: it must give itself the name that its certificate has.
+    pub(crate) fn stranger(&self, ovsdb: &Endpoint) -> Option<Refused> {
+        let Endpoint::DialIn { name, .. } = ovsdb else { return None };
+        let system_id = self.switch.as_ref().and_then(OpenVswitch::system_id);
+        (system_id != Some(name)).then(|| ownership::other_system_id(name, system_id))
+    }
+
+    /// The operations that remove the traces of the driver from the bridge itself: its mark, and where the bridge waits for it or dials it.
     pub(crate) fn departure(&self) -> Vec<Operation> {
         let Some(bridge) = &self.bridge else { return Vec::new() };
-        let mut operations = listening::nowhere().corrections(bridge.uuid, self.controllers.iter());
+        let mut operations = connecting::nowhere().corrections(bridge.uuid, self.controllers.iter());
         let keys: Vec<&str> =
             ownership::KEYS.into_iter().filter(|key| bridge.external_ids.contains_key(*key)).collect();
         if !keys.is_empty() {

@@ -65,6 +65,19 @@ impl Role {
     }
 }
 
+impl Identity {
+    /// The name of the switch whose certificate it is: that of its node, with no other role.
+    ///
+    /// # Errors
+    /// It is the certificate of somebody else.
+    pub fn of_switch(&self) -> Result<&str, String> {
+        match self.role {
+            None | Some(Role::Node) => Ok(&self.name),
+            Some(_) => Err(format!("its certificate is that of {self}, not of a switch")),
+        }
+    }
+}
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -138,9 +151,7 @@ impl Subject {
     /// Whether it is the certificate of this switch: one of its names is that of the node or of its host, and it has no other role.
     pub(crate) fn is_switch(&self, name: &str) -> Result<(), String> {
         let identity = self.identity()?;
-        if !matches!(identity.role, None | Some(Role::Node)) {
-            return Err(format!("its certificate is that of {identity}, not of a switch"));
-        }
+        identity.of_switch()?;
         let address = name.parse().ok();
         let is_named = identity.name == name
             || self.common_name.as_deref() == Some(name)

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -22,7 +22,12 @@ pub const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
 /// A connection whose peer has shown a certificate of a trusted authority, unless strangers are admitted. Reading from it and writing to it
 /// fail once that certificate is not good any more.
-pub struct SecureStream<S> {
+///
+/// Its end is announced to the peer (`close_notify`), as far as the socket takes that at once: otherwise Open vSwitch logs each end as an error.
+pub struct SecureStream<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     tls: TlsStream<S>,
     peer: Option<Identity>,
     chain: Vec<CertificateDer<'static>>,
@@ -88,7 +93,7 @@ async fn in_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Resul
     tokio::time::timeout(HANDSHAKE_MAX, handshake).await.unwrap_or_else(|_| Err(late()))
 }
 
-impl<S> SecureStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> SecureStream<S> {
     fn new(tls: TlsStream<S>, credentials: Arc<Credentials>) -> io::Result<Self> {
         let chain: Vec<CertificateDer<'static>> = tls
             .get_ref()
@@ -108,6 +113,11 @@ impl<S> SecureStream<S> {
     /// Who is at the other end; `None` if it is a client who has shown no certificate.
     pub fn peer(&self) -> Option<&Identity> {
         self.peer.as_ref()
+    }
+
+    /// The connection that carries it.
+    pub fn transport_mut(&mut self) -> &mut S {
+        self.tls.get_mut().0
     }
 
     /// Checks the certificate of the other side again when it is time.
@@ -130,6 +140,13 @@ impl<S> SecureStream<S> {
             Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why.clone())),
             None => Ok(()),
         }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Drop for SecureStream<S> {
+    fn drop(&mut self) {
+        // Nobody waits for a peer that takes nothing.
+        let _ = Pin::new(&mut self.tls).poll_shutdown(&mut Context::from_waker(Waker::noop()));
     }
 }
 

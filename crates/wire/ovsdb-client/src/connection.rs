@@ -260,6 +260,8 @@ impl Protocol for RpcCodec {
     type Outgoing = Value;
     type Malformed = FramingError;
     const PEER: &'static str = "the server";
+    const DIAL_IN: &'static str = "run `ovs-vsctl set-manager` with this target on its host, and if it cannot connect, ovsdb-server.log there \
+                                   says why";
 
     fn echo_request(&self) -> Value {
         json!({"id": PROBE_ID, "method": "echo", "params": []})

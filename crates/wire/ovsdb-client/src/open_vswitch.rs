@@ -12,7 +12,7 @@ mod rows;
 mod tunnel;
 
 pub use bridge::{BridgeSpec, ensure_bridge};
-pub use controllers::{Controller, Listening};
+pub use controllers::{Connecting, Controller};
 pub use in_force::{transact_in_force, wait_in_force};
 pub use rows::{Bridge, FlowTable, Interface, OpenVswitch, Port, PortStatus, monitor};
 pub use tunnel::{

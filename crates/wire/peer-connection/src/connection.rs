@@ -39,6 +39,8 @@ pub trait Protocol:
     type Malformed: std::error::Error + 'static;
     /// The name of the peer in error messages, such as "the switch".
     const PEER: &'static str;
+    /// How an operator gets a peer to dial in, as the end of a sentence.
+    const DIAL_IN: &'static str;
 
     /// The probe of an idle connection.
     fn echo_request(&self) -> Self::Outgoing;
@@ -87,6 +89,14 @@ pub enum ConnectionError<E: std::error::Error + 'static> {
     ConnectTimeout {
         /// The limit.
         seconds: f64,
+    },
+    /// A peer that dials in has not done so.
+    #[error("{peer} has not dialled in; {remedy}")]
+    NotDialledIn {
+        /// The name of the peer.
+        peer: &'static str,
+        /// How to get it to.
+        remedy: &'static str,
     },
     /// The stream failed.
     #[error("the connection failed: {0}")]
@@ -189,7 +199,7 @@ impl<P> fmt::Debug for Connection<P> {
 }
 
 impl<P: Protocol> Connection<P> {
-    /// Dials an endpoint. What the peer makes this side hold is charged to `account`.
+    /// Dials an endpoint, or waits for a peer that dials in. What the peer makes this side hold is charged to `account`.
     pub async fn open(
         dialler: &dyn Dial,
         endpoint: &Endpoint,
@@ -211,6 +221,9 @@ impl<P: Protocol> Connection<P> {
                 verdict: None,
             }),
             Ok(Err(error)) => Err(ConnectionError::Connect(error)),
+            Err(_) if matches!(endpoint, Endpoint::DialIn { .. }) => {
+                Err(ConnectionError::NotDialledIn { peer: P::PEER, remedy: P::DIAL_IN })
+            }
             Err(_) => Err(ConnectionError::ConnectTimeout { seconds: limit.as_secs_f64() }),
         }
     }

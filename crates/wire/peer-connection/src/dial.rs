@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::endpoint::Endpoint;
+use crate::inbound::{Expected, Inbound};
 use crate::resolve::Resolver;
 
 /// Why an `ssl:` endpoint cannot be dialled.
@@ -30,26 +31,39 @@ pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send +
 pub trait Dial: Send + Sync {
     /// Opens a stream. The caller sets the deadline.
     fn dial<'a>(&'a self, endpoint: &'a Endpoint) -> Dialling<'a>;
+
+    /// Admits the peer of an endpoint that dials in, for as long as the value is kept. `None` for other endpoints, which need not be
+    /// admitted.
+    fn expect(&self, endpoint: &Endpoint) -> Option<Expected> {
+        let _ = endpoint;
+        None
+    }
 }
 
-/// Dials the unix and TCP sockets of the operating system. Its default resolves names with the resolver of the process, and has no
-/// certificate, so it cannot dial `ssl:` endpoints.
+/// Dials the unix and TCP sockets of the operating system, and waits for peers that dial in. Its default resolves names with the resolver
+/// of the process, and has no certificate, so it cannot dial `ssl:` endpoints.
 #[derive(Debug, Clone, Default)]
 pub struct Sockets {
     resolver: Resolver,
     credentials: Option<Arc<Credentials>>,
+    inbound: Arc<Inbound>,
 }
 
 impl Sockets {
     /// Sockets that resolve names of hosts in this way.
     pub fn new(resolver: Resolver) -> Self {
-        Sockets { resolver, credentials: None }
+        Sockets { resolver, ..Sockets::default() }
     }
 
     /// The same, with this certificate for `ssl:` endpoints, if there is one.
     #[must_use]
     pub fn with_credentials(self, credentials: Option<Arc<Credentials>>) -> Self {
         Sockets { credentials, ..self }
+    }
+
+    /// The connections of peers that dial in, for whoever accepts them.
+    pub fn inbound(&self) -> &Arc<Inbound> {
+        &self.inbound
     }
 
     async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
@@ -81,7 +95,15 @@ impl Dial for Sockets {
                     let stream = self.connect(host, *port).await?;
                     Box::new(credentials.connect_to_switch(stream, name).await?)
                 }
+                Endpoint::DialIn { name, target } => self.inbound.take(name, target).await?,
             })
         })
+    }
+
+    fn expect(&self, endpoint: &Endpoint) -> Option<Expected> {
+        match endpoint {
+            Endpoint::DialIn { name, target } => Some(self.inbound.expect(name, target)),
+            Endpoint::Unix(_) | Endpoint::Tcp { .. } | Endpoint::Ssl { .. } => None,
+        }
     }
 }

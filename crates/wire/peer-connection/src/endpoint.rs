@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The address of a peer: `unix:/path`, `tcp:host:port` or `ssl:host:port` (an IPv6 host in brackets, `tcp:[::1]:6640`).
+/// The address of a peer: `unix:/path`, `tcp:host:port` or `ssl:host:port` (an IPv6 host in brackets, `tcp:[::1]:6640`). A peer that dials in
+/// has none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// A unix domain stream socket.
@@ -24,6 +25,13 @@ pub enum Endpoint {
         port: u16,
         /// The name that the certificate of the peer must have: its host, unless [`named`](Endpoint::named) says otherwise.
         name: String,
+    },
+    /// Wherever the peer dials in from. No text means it.
+    DialIn {
+        /// The name that its certificate must have.
+        name: String,
+        /// Where it dials, such as `ssl:192.0.2.1:6640`: an address of this process, as the peer knows it.
+        target: String,
     },
 }
 
@@ -115,6 +123,7 @@ impl fmt::Display for Endpoint {
             Endpoint::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
             Endpoint::Ssl { host, port, .. } if host.contains(':') => write!(f, "ssl:[{host}]:{port}"),
             Endpoint::Ssl { host, port, .. } => write!(f, "ssl:{host}:{port}"),
+            Endpoint::DialIn { target, .. } => write!(f, "dial-in at {target}"),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Client connections to network devices, shared by the OVSDB and OpenFlow clients.
+//! Connections to network devices, shared by the OVSDB and OpenFlow clients.
 //!
 //! A protocol brings its codec and its echo messages ([`Protocol`]). This crate does the rest:
 //!
 //! - [`Dial`] opens a byte stream to an [`Endpoint`]. [`Sockets`] dials unix and TCP sockets, with TLS or without;
 //!   tests and simulations supply an [`InMemoryNetwork`] instead.
+//! - [`Inbound`] has the connections of peers that dial in, each for whoever expects that peer.
 //! - [`Connection`] frames messages with a [`tokio_util::codec`], reads and writes at the same time, probes an idle
 //!   peer, and disconnects a peer that has failed. Every wait has a deadline.
 //! - [`Resolver`] looks up names of hosts, away from everything else.
@@ -27,6 +28,7 @@ mod dial;
 mod endpoint;
 mod framing;
 mod in_memory;
+mod inbound;
 mod memory;
 mod reconnect;
 mod resolve;
@@ -38,6 +40,7 @@ pub use connection::{
 pub use dial::{ByteStream, Dial, Dialling, Sockets, Stream};
 pub use endpoint::{Endpoint, EndpointError};
 pub use in_memory::{InMemoryListener, InMemoryNetwork};
+pub use inbound::{Expected, Inbound, NotTaken, Refused, Unexpected};
 pub use memory::{Account, Charge, MemoryBudget, OverBudget, PeerMemory};
 pub use reconnect::{Reconnect, Retry};
 pub use resolve::{Lookup, Resolver};

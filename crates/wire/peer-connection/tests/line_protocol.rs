@@ -49,6 +49,7 @@ impl Protocol for Lines {
     type Outgoing = String;
     type Malformed = TooLong;
     const PEER: &'static str = "the peer";
+    const DIAL_IN: &'static str = "start it";
 
     fn echo_request(&self) -> String {
         "ping".to_owned()

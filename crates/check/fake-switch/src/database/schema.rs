@@ -168,6 +168,7 @@ pub(super) fn schema(version: SchemaVersion) -> Value {
             "Controller",
             vec![
                 ("target", json!("string")),
+                ("max_backoff", optional("integer")),
                 ("is_connected", json!("boolean")),
                 ("role", optional("string")),
                 ("external_ids", map()),

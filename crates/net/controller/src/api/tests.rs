@@ -37,7 +37,7 @@ fn the_description_is_made_once_for_each_rules() {
 }
 
 fn api(engine: Engine) -> Api {
-    Api::new(engine, "journal.jsonl".into(), Arc::new(|rules| crate::evaluator(rules, 1)), None)
+    Api::new(engine, "journal.jsonl".into(), Arc::new(|rules| crate::evaluator(rules, 1)), None, None)
 }
 
 fn built_in() -> RunningRules {

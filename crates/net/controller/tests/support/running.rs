@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller::config::SocketMode;
+use controller::dial_in::Targets;
 use controller::engine::Engine;
 use controller::{Daemon, DaemonError, Listen, PROBE, Parts};
 use nlog_data::Evaluator;
@@ -27,6 +28,8 @@ pub(crate) struct Running {
     #[allow(dead_code, reason = "most tests ask over the socket")]
     pub(crate) engine: Engine,
     socket: PathBuf,
+    /// Where switches dial in.
+    pub(crate) targets: Targets,
     pub(crate) switches: Switches,
     stop: oneshot::Sender<()>,
     end: JoinHandle<Result<(), DaemonError>>,
@@ -46,6 +49,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         rules,
         evaluator: Arc::new(|rules: &Rules| Ok(reference(rules) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
+        dial_in: None,
         patience: Patience::default(),
         keep: controller::Config::default().keep(),
         take_over: false,
@@ -55,10 +59,10 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
 pub(crate) async fn start_with(parts: Parts, switches: Switches) -> Running {
     let Listen::Unix(socket) = parts.listen.clone() else { panic!("a unix socket") };
     let daemon = Daemon::start(parts).await.unwrap_or_else(|error| panic!("{error}"));
-    let engine = daemon.engine().clone();
+    let (engine, targets) = (daemon.engine().clone(), daemon.targets().clone());
     let (stop, stopped) = oneshot::channel();
     let end = tokio::spawn(daemon.run(async move { stopped.await.unwrap_or(()) }));
-    Running { engine, socket, switches, stop, end }
+    Running { engine, socket, targets, switches, stop, end }
 }
 
 /// Starts a controller with the small rules.

@@ -22,8 +22,8 @@ pub enum DriverOrder {
         driver: DriverId,
         /// The endpoints of the switch.
         address: Arc<SwitchAddress>,
-        /// What the driver begins with.
-        given: Given,
+        /// What the driver begins with. `None`: it writes nothing to the switch before it is given something.
+        given: Option<Given>,
     },
     /// Replace the whole desired state.
     Give(DriverId, Given),

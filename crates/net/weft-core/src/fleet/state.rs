@@ -24,6 +24,8 @@ pub(super) struct Switch {
     pub(super) link: Link,
     /// What it is known to be, and the rules do not have yet.
     pub(super) observed: Observed,
+    /// What its driver waits for before it writes anything.
+    pub(super) writes: Writes,
     /// Whether it is about to be removed. Then what was observed of it waits: it may not count for the next one.
     pub(super) removing: bool,
     /// Whether the switch has been reconciled with the desired state since it connected.
@@ -49,6 +51,17 @@ pub(super) struct Switch {
     pub(super) driver_restarts: usize,
     pub(super) last_driver_failure: String,
     pub(super) faults: Faults,
+}
+
+/// When the driver of a switch begins to write. A switch at other endpoints may be another one, whose ports have other numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writes {
+    /// At once.
+    Now,
+    /// Once the switch has reported its ports.
+    OnceReported,
+    /// Once the rules know the ports that it has reported.
+    OnceKnown,
 }
 
 /// Transactions that a switch receives together when it reconnects.
@@ -102,6 +115,7 @@ impl Switch {
             down_since: Some(wall),
             link: Link::Awaited(now),
             observed: Observed::default(),
+            writes: Writes::Now,
             removing: false,
             reconciled: false,
             pending: BTreeMap::new(),
@@ -207,6 +221,9 @@ impl Switch {
     pub(super) fn reported(&mut self, report: Report) {
         let problems: BTreeSet<String> = report.problems.iter().map(ToString::to_string).collect();
         self.faults.problems = several(problems.iter());
+        if self.writes == Writes::OnceReported {
+            self.writes = Writes::OnceKnown;
+        }
         self.observed.reported(report);
     }
 

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use switch_model::{Channel, Event as SwitchEvent, InterfaceId, Report, Vif};
 
 mod on_terms;
+mod other_endpoints;
 mod published;
 mod revisions;
 mod standing;
@@ -379,7 +380,7 @@ fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
     world.apply("{kind: quiet_port, id: q}").unwrap();
     let vifs = world.status().switches[2].vifs;
     assert_eq!((vifs, world.machine().core.vif_count("hv3")), (1, 1));
-    // A host whose node becomes another one has reported nothing.
+    // What is known of a host whose node gets other endpoints holds until its switch reports.
     let moved =
         "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'unix:/9/db', openflow: 'unix:/9/of'}";
     let mut report = Report::default();
@@ -388,6 +389,8 @@ fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
     world.event("hv1", SwitchEvent::Report(report));
     world.apply(moved).unwrap();
     world.apply("{kind: switch_port, id: p4, number: 4}").unwrap();
+    assert_eq!(world.machine().core.vif_count("hv1"), 1);
+    world.event("hv1", SwitchEvent::Report(Report::default()));
     assert_eq!(world.machine().core.vif_count("hv1"), 0);
 }
 

@@ -114,6 +114,8 @@ impl Protocol for OpenFlowCodec {
     type Outgoing = Message;
     type Malformed = Malformed;
     const PEER: &'static str = "the switch";
+    const DIAL_IN: &'static str = "the controller sets this target of the bridge once the database is connected, and if the bridge cannot \
+                                   connect, ovs-vswitchd.log on its host says why";
 
     fn echo_request(&self) -> Message {
         Message { xid: PROBE_XID, body: Body::EchoRequest(Vec::new()) }

@@ -27,6 +27,7 @@ impl Rows {
             .with("protocols", "OpenFlow15")
             .with("external_ids", map(&[]))
             .with("flow_tables", Datum::map::<i64, Uuid>([]))
+            .with("other_config", map(&[("disable-in-band", "true")]))
             .with("controller", Datum::set::<Uuid>([]));
         Rows { changes: Vec::new(), ports: Vec::new(), bridge }
     }
@@ -276,6 +277,13 @@ fn a_bridge_is_corrected_where_it_is_wrong_and_left_alone_where_it_is_right() {
     assert_eq!(corrected(|row| row), None);
     assert_eq!(corrected(|row| row.with("protocols", Datum::set(["OpenFlow13", "OpenFlow15"]))), None);
     assert_eq!(corrected(|row| row.with("datapath_type", "")), None);
+    let further = |row: Row| {
+        row.with("other_config", map(&[("disable-in-band", "true"), ("hwaddr", "02:00:00:00:00:01")]))
+    };
+    assert_eq!(corrected(further), None);
+    let spec = corrected(|row| row.with("other_config", map(&[("disable-in-band", "false")])));
+    let set: Vec<_> = spec.expect("a correction").other_config.into_iter().collect();
+    assert_eq!(set, [("disable-in-band".to_owned(), "true".to_owned())]);
     let spec = corrected(|row| row.with("fail_mode", None::<String>)).expect("a correction");
     assert_eq!((spec.fail_mode.as_str(), spec.datapath_type.as_str()), ("secure", "netdev"));
     let spec = corrected(|row| row.with("protocols", Datum::set::<&str>([]))).expect("a correction");

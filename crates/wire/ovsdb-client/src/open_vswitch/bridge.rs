@@ -6,12 +6,15 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{
-    Bridge, Controller, Ensured, Error, FlowTable, Interface, Listening, OpenVswitch, Plan, Port, carry_out,
+    Bridge, Connecting, Controller, Ensured, Error, FlowTable, Interface, OpenVswitch, Plan, Port, carry_out,
 };
 use crate::row::{ColumnError, Row};
 use crate::session::Client;
 use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes};
 use crate::value::{Atom, Datum};
+
+/// The setting of a bridge without in-band control.
+const DISABLE_IN_BAND: &str = "disable-in-band";
 
 /// The desired state of a bridge. Settings that it does not mention stay unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +29,10 @@ pub struct BridgeSpec {
     pub protocols: BTreeSet<String>,
     /// The settings of some of its OpenFlow tables.
     pub flow_tables: BTreeMap<u8, FlowTable>,
-    /// Where it waits for the owner's OpenFlow connections; `None` leaves its controllers as they are.
-    pub listening: Option<Listening>,
+    /// Further settings. Other keys stay unchanged.
+    pub other_config: BTreeMap<String, String>,
+    /// The owner's OpenFlow connections: where it waits for them, or where it dials; `None` leaves its controllers as they are.
+    pub connecting: Option<Connecting>,
     /// External ids that mark its owner. A bridge that exists without them is not changed ([`Error::Appeared`]). Other external ids
     /// stay unchanged.
     pub external_ids: BTreeMap<String, String>,
@@ -35,6 +40,9 @@ pub struct BridgeSpec {
 
 impl BridgeSpec {
     /// A bridge that forwards by its controller's flows only, and accepts `OpenFlow` 1.5 only.
+    ///
+    /// Without in-band control (`in-band.c` of Open vSwitch): if a bridge or its database dials a controller or a manager, hidden flows above
+    /// all others would forward ARP and TCP of that address for every port, whatever the controller's flows say.
     pub fn secure(name: impl Into<String>, datapath_type: impl Into<String>) -> Self {
         BridgeSpec {
             name: name.into(),
@@ -42,7 +50,8 @@ impl BridgeSpec {
             fail_mode: "secure".to_owned(),
             protocols: ["OpenFlow15".to_owned()].into(),
             flow_tables: BTreeMap::new(),
-            listening: None,
+            other_config: [(DISABLE_IN_BAND.to_owned(), "true".to_owned())].into(),
+            connecting: None,
             external_ids: BTreeMap::new(),
         }
     }
@@ -88,11 +97,21 @@ fn plan(spec: &BridgeSpec, found: &Outcomes) -> Result<Plan<Ensured>, Error> {
     if !wrong.is_empty() {
         operations.push(Operation::update(wrong, vec![Condition::uuid(bridge.uuid)]));
     }
-    if let Some(listening) = &spec.listening {
+    let missing = missing_settings(spec, &bridge);
+    if !missing.is_empty() {
+        // An insert keeps the value of an existing key.
+        let keys = Datum::set(missing.keys().map(String::as_str).collect::<Vec<_>>());
+        let mutations = vec![
+            Mutation::new("other_config", Mutator::Delete, keys),
+            Mutation::new("other_config", Mutator::Insert, missing),
+        ];
+        operations.push(Operation::mutate(Bridge::TABLE, vec![Condition::uuid(bridge.uuid)], mutations));
+    }
+    if let Some(connecting) = &spec.connecting {
         let rows = found.rows(3).iter().map(|row| Controller::from_row(row.uuid()?, row));
         let rows: Vec<Controller> = rows.collect::<Result<_, ColumnError>>()?;
         let own = rows.iter().filter(|row| bridge.controllers.contains(&row.uuid));
-        operations.extend(listening.corrections(bridge.uuid, own));
+        operations.extend(connecting.corrections(bridge.uuid, own));
     }
     if operations.is_empty() {
         return Ok(Plan::Nothing(Ensured::Unchanged));
@@ -117,9 +136,10 @@ fn creation(spec: &BridgeSpec, root: Uuid) -> Vec<Operation> {
         .with("fail_mode", spec.fail_mode.as_str())
         .with("protocols", spec.protocols.clone())
         .with("flow_tables", tables)
+        .with("other_config", spec.other_config.clone())
         .with("external_ids", spec.external_ids.clone());
-    if let Some(listening) = &spec.listening {
-        let (insert, controllers) = listening.creation();
+    if let Some(connecting) = &spec.connecting {
+        let (insert, controllers) = connecting.creation();
         operations.extend(insert);
         bridge = bridge.with("controller", controllers);
     }
@@ -164,6 +184,13 @@ fn flow_tables(
         }
     }
     Ok((!operations.is_empty()).then(|| Datum::map(tables)))
+}
+
+/// The settings of column `other_config` that the bridge lacks.
+fn missing_settings(spec: &BridgeSpec, bridge: &Bridge) -> BTreeMap<String, String> {
+    let mut settings = spec.other_config.clone();
+    settings.retain(|key, value| bridge.other_config.get(key) != Some(value));
+    settings
 }
 
 /// The desired values of the columns that differ.

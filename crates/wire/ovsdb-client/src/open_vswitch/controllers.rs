@@ -53,29 +53,35 @@ fn port(target: &str) -> Option<((&str, u16), Option<&str>)> {
 /// The port of a target without one.
 const OPENFLOW_PORT: u16 = 6653;
 
-/// Where a bridge is to wait for the connections of the owner of this mark.
+/// The OpenFlow connections between a bridge and the owner of this mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listening {
+pub struct Connecting {
     /// The external id of the owner's rows.
     pub mark: (&'static str, &'static str),
-    /// A target with the method `ptcp:` or `pssl:`; `None` for nowhere.
+    /// Where the bridge waits (`ptcp:`, `pssl:`), or where it dials (`tcp:`, `ssl:`); `None` for nowhere.
     pub target: Option<String>,
 }
 
-impl Listening {
+impl Connecting {
     fn row(&self, target: &str) -> Row {
-        Row::new(Controller::TABLE).with("target", target).with("external_ids", Datum::map([self.mark]))
+        let row =
+            Row::new(Controller::TABLE).with("target", target).with("external_ids", Datum::map([self.mark]));
+        // Otherwise a bridge whose controller was away for a while would dial it after eight seconds only.
+        if port(target).is_none() { row.with("max_backoff", BACKOFF_MAX) } else { row }
     }
 
     fn is_own(&self, controller: &Controller) -> bool {
         controller.external_ids.get(self.mark.0).is_some_and(|value| value == self.mark.1)
     }
 
-    /// Whether somebody else lets the bridge wait at this target.
-    fn is_covered<'a>(&self, target: &str, mut controllers: impl Iterator<Item = &'a Controller>) -> bool {
+    /// Whether somebody else lets the bridge wait at this target, or dial it.
+    fn is_covered<'a>(&self, target: &str, controllers: impl Iterator<Item = &'a Controller>) -> bool {
         let wanted = port(target);
-        controllers.any(|controller| {
-            let there = port(&controller.target).filter(|_| !self.is_own(controller));
+        controllers.filter(|controller| !self.is_own(controller)).any(|controller| {
+            if wanted.is_none() {
+                return controller.target == target;
+            }
+            let there = port(&controller.target);
             there.is_some_and(|(port, host)| {
                 wanted.is_some_and(|wanted| wanted.0 == port && (host.is_none() || wanted.1 == host))
             })
@@ -83,7 +89,7 @@ impl Listening {
     }
 
     /// The rows of the owner to remove, and the target to add. What others have set stays, and suffices if the bridge waits at the
-    /// port because of it.
+    /// port, or dials the target, because of it.
     fn difference<'a>(
         &self,
         controllers: impl Iterator<Item = &'a Controller> + Clone,
@@ -100,7 +106,7 @@ impl Listening {
         (unwanted, missing)
     }
 
-    /// Whether the bridge with these controllers waits where it should, and no other one is the owner's.
+    /// Whether the bridge with these controllers waits or dials where it should, and no other one is the owner's.
     pub fn is_met<'a>(&self, controllers: impl Iterator<Item = &'a Controller> + Clone) -> bool {
         self.difference(controllers) == (BTreeSet::new(), None)
     }
@@ -141,7 +147,10 @@ impl Listening {
 }
 
 /// The name of the inserted row within its transaction.
-const NAME: &str = "listening";
+const NAME: &str = "connecting";
+
+/// The longest pause of a bridge between two attempts to dial, in milliseconds.
+const BACKOFF_MAX: i64 = 2000;
 
 #[cfg(test)]
 mod tests {
@@ -155,7 +164,7 @@ mod tests {
             target: target.to_owned(),
             external_ids: own.then(|| (mark.0.to_owned(), mark.1.to_owned())).into_iter().collect(),
         };
-        let listening = Listening { mark, target: Some("ptcp:6653:10.0.0.1".to_owned()) };
+        let connecting = Connecting { mark, target: Some("ptcp:6653:10.0.0.1".to_owned()) };
         for (there, unwanted, missing) in [
             (vec![], vec![], true),
             (vec![row(1, "ptcp:6653:10.0.0.1", true)], vec![], false),
@@ -170,14 +179,14 @@ mod tests {
             // Another protocol at the port.
             (vec![row(1, "pssl:6653:10.0.0.1", false)], vec![], true),
         ] {
-            let found = listening.difference(there.iter());
+            let found = connecting.difference(there.iter());
             let wanted = unwanted.iter().map(|n| Uuid::from_u128(*n)).collect();
             assert_eq!(found, (wanted, missing.then_some("ptcp:6653:10.0.0.1")), "{there:?}");
         }
-        let secure = Listening { mark, target: Some("pssl:6653:10.0.0.1".to_owned()) };
+        let secure = Connecting { mark, target: Some("pssl:6653:10.0.0.1".to_owned()) };
         assert!(secure.is_met([row(1, "pssl:6653", false)].iter()));
         assert!(!secure.is_met([row(1, "ptcp:6653", false)].iter()));
-        let nowhere = Listening { mark, target: None };
+        let nowhere = Connecting { mark, target: None };
         let rows = [row(1, "ptcp:6653:10.0.0.1", true), row(2, "ptcp:6653", false)];
         assert_eq!(nowhere.difference(rows.iter()), ([Uuid::from_u128(1)].into(), None));
     }

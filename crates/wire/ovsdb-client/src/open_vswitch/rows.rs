@@ -131,6 +131,8 @@ pub struct Bridge {
     pub controllers: BTreeSet<Uuid>,
     /// The settings of its OpenFlow tables, by number.
     pub flow_tables: BTreeMap<i64, Uuid>,
+    /// Further settings.
+    pub other_config: BTreeMap<String, String>,
     /// Keys of other programs.
     pub external_ids: BTreeMap<String, String>,
 }
@@ -148,6 +150,7 @@ impl Bridge {
         "ports",
         "controller",
         "flow_tables",
+        "other_config",
         "external_ids",
     ];
 
@@ -163,6 +166,7 @@ impl Bridge {
             ports: row.get("ports")?,
             controllers: row.get("controller")?,
             flow_tables: row.get("flow_tables")?,
+            other_config: row.get("other_config")?,
             external_ids: row.get("external_ids")?,
         })
     }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lab::VmSpec;
+use lab::{Host, VmSpec};
 use test_authority::{Authority, Leaf, controller};
 use testbed::{DEADLINE, Settings, Testbed};
+use weft_client::CredentialFiles;
 
 use super::support::{bring_up, settings, wait_for};
 
@@ -41,16 +42,27 @@ fn with_certificate(controllers: &Authority, members: &Authority) -> Settings {
     Settings { hosts: 1, remote: true, configuration, ..settings("secure") }
 }
 
+/// Two machines of the network, on the host.
+fn machines() -> [VmSpec; 2] {
+    [1, 2].map(|n| {
+        let name = format!("red-{n}");
+        VmSpec::new(&name, "hv1", &name, format!("02:00:00:00:06:0{n}")).address(format!("10.6.0.{n}/24"))
+    })
+}
+
+/// Gives a host its certificate, and the authority of controllers.
+fn set_ssl(host: &Host, files: &CredentialFiles, controllers: &Authority) {
+    let (own, authority) = (files.own.as_ref().unwrap(), controllers.path("ca.pem"));
+    let files = [&own.key, &own.certificate, &authority].map(|file| file.to_str().unwrap());
+    host.vsctl(&["set-ssl", files[0], files[1], files[2]]).unwrap();
+}
+
 #[test]
 fn a_host_changes_to_tls_while_it_forwards_and_no_other_certificate_is_taken() {
     // Whoever has a certificate of the authority that a switch trusts can control it, so that of controllers is another one.
     let (controllers, members) = (Authority::new(), Authority::new());
     let testbed = Testbed::start(with_certificate(&controllers, &members)).unwrap();
-    let machines = [1, 2].map(|n| {
-        let name = format!("red-{n}");
-        VmSpec::new(&name, "hv1", &name, format!("02:00:00:00:06:0{n}")).address(format!("10.6.0.{n}/24"))
-    });
-    bring_up(&testbed, NETWORK, &machines);
+    bring_up(&testbed, NETWORK, &machines());
     let link = testbed.lab().unwrap().management_links().unwrap().remove(0);
     let host = link.host();
     let status = || testbed.status().unwrap().switches.remove(0);
@@ -62,12 +74,7 @@ fn a_host_changes_to_tls_while_it_forwards_and_no_other_certificate_is_taken() {
 
     // The host gets its certificate, and its database listens for TLS as well.
     let hv1 = members.issue(&host_certificate("hv1", 11));
-    let authority = controllers.path("ca.pem");
-    let set_ssl = |files: &weft_client::CredentialFiles| {
-        let own = files.own.as_ref().unwrap();
-        let files = [&own.key, &own.certificate, &authority].map(|file| file.to_str().unwrap());
-        host.vsctl(&["set-ssl", files[0], files[1], files[2]]).unwrap();
-    };
+    let set_ssl = |files: &CredentialFiles| set_ssl(host, files, &controllers);
     set_ssl(&hv1);
     let clear = host.vsctl(&["get-manager"]).unwrap();
     let secure = format!("pssl:6641:{}", link.address);
@@ -111,4 +118,66 @@ fn a_host_changes_to_tls_while_it_forwards_and_no_other_certificate_is_taken() {
     let result = ping.stop().unwrap();
     // A bridge that listens elsewhere may lose its flows for as long as it takes to get them back.
     assert!(result.longest_gap < GAP_MAX && result.duplicates == 0, "{result:?}");
+}
+
+#[test]
+fn a_host_changes_to_dialling_in_and_survives_restarts_of_the_controller() {
+    const OVSDB: &str = "ssl:198.18.1.1:6640";
+    const OPENFLOW: &str = "ssl:198.18.1.1:6653";
+    let (controllers, members) = (Authority::new(), Authority::new());
+    let mut settings = with_certificate(&controllers, &members);
+    settings.configuration.push("listen_ovsdb = \"0.0.0.0:6640\"".to_owned());
+    settings.configuration.push("listen_openflow = \"0.0.0.0:6653\"".to_owned());
+    settings.configuration.push("advertise = \"198.18.1.1\"".to_owned());
+    let mut testbed = Testbed::start(settings).unwrap();
+    bring_up(&testbed, NETWORK, &machines());
+    let link = testbed.lab().unwrap().management_links().unwrap().remove(0);
+    let host = link.host();
+    let lab = testbed.lab().unwrap();
+    lab.wait_ping("red-1", [10, 6, 0, 2].into(), DEADLINE).unwrap();
+    let ping = lab.spawn_ping("red-1", [10, 6, 0, 2].into(), EVERY).unwrap();
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+
+    // The database dials in beside its endpoint in clear text, and with another name than its certificate's.
+    set_ssl(host, &members.issue(&host_certificate("hv1", 11)), &controllers);
+    host.vsctl(&["set", "open_vswitch", ".", "external_ids:system-id=hv7"]).unwrap();
+    let clear = host.vsctl(&["get-manager"]).unwrap();
+    host.vsctl(&["set-manager", clear.trim(), OVSDB]).unwrap();
+    let nodes = testbed.hosts_as_objects().unwrap();
+    let without = nodes.lines().filter(|line| !line.starts_with("ovsdb:") && !line.starts_with("openflow:"));
+    let without: Vec<&str> = without.collect();
+    testbed.apply("nodes.yaml", &without.join("\n")).unwrap();
+    let status = |testbed: &Testbed| testbed.status().unwrap().switches.remove(0);
+    wait_for("the refusal of another name", || {
+        status(&testbed).last_error.contains("its external_ids:system-id is hv7").then_some(())
+    });
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+    host.vsctl(&["set", "open_vswitch", ".", "external_ids:system-id=hv1"]).unwrap();
+
+    // Its bridge dials in too.
+    let target = || host.vsctl(&["get-controller", "br-int"]).unwrap().trim().to_owned();
+    wait_for("a bridge that dials in", || (target() == OPENFLOW).then_some(()));
+    testbed.wait_in_sync().unwrap();
+    host.vsctl(&["set-manager", OVSDB]).unwrap();
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+    let result = ping.stop().unwrap();
+    // The first controller that a bridge dials makes it discard its flows.
+    assert!(result.longest_gap < GAP_MAX && result.duplicates == 0, "{result:?}");
+    // No hidden flows let packets for the controller pass.
+    let flows = host.appctl(&["bridge/dump-flows", "br-int"]).unwrap();
+    assert!(!flows.contains("priority=18000"), "{flows}");
+
+    // The controller is away and comes back; the host dials it again, and nothing is written.
+    let ping = lab.spawn_ping("red-1", [10, 6, 0, 2].into(), EVERY).unwrap();
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+    let host = host.clone();
+    testbed.kill_controller().unwrap();
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+    testbed.start_controller().unwrap();
+    testbed.wait_in_sync().unwrap();
+    assert_eq!(status(&testbed).sync_flow_mods, Some(0));
+    ping.wait_received(PROBES, DEADLINE).unwrap();
+    let result = ping.stop().unwrap();
+    assert!(result.longest_gap < GAP_MAX && result.duplicates == 0, "{result:?}");
+    assert_eq!(host.vsctl(&["get-controller", "br-int"]).unwrap().trim(), OPENFLOW);
 }

@@ -1,18 +1,21 @@
-//! Where the bridge waits for OpenFlow connections: nowhere if the driver dials the bridge's own socket, at the port of the endpoint
-//! if it dials a remote host.
+//! How the bridge gets its OpenFlow connection: it waits at the port of the endpoint if the driver dials a remote host, it dials the
+//! controller if the switch dials in, and needs nothing if the driver dials its own socket.
 
 use std::net::IpAddr;
 
-use ovsdb_client::open_vswitch::{Controller, Listening};
+use ovsdb_client::open_vswitch::{Connecting, Controller};
 use peer_connection::Endpoint;
 
 /// The mark of the driver's rows of `Controller`.
 const MARK: (&str, &str) = ("weft", "openflow");
 
-/// Where the bridge waits for the driver that dials this endpoint.
-pub(crate) fn listening(openflow: &Endpoint) -> Listening {
+/// Where the bridge waits for the driver that uses this endpoint, or dials it.
+pub(crate) fn connecting(openflow: &Endpoint) -> Connecting {
     let (method, host, port) = match openflow {
         Endpoint::Unix(_) => return nowhere(),
+        Endpoint::DialIn { target, .. } => {
+            return Connecting { mark: MARK, target: Some(target.clone()) };
+        }
         Endpoint::Tcp { host, port } => ("ptcp", host, port),
         Endpoint::Ssl { host, port, .. } => ("pssl", host, port),
     };
@@ -23,12 +26,17 @@ pub(crate) fn listening(openflow: &Endpoint) -> Listening {
         // The host may resolve its own name to another address.
         Err(_) => format!("{method}:{port}"),
     };
-    Listening { mark: MARK, target: Some(target) }
+    Connecting { mark: MARK, target: Some(target) }
+}
+
+/// Whether the bridge waits for the driver at an address of its own.
+pub(crate) fn waits(openflow: &Endpoint) -> bool {
+    matches!(openflow, Endpoint::Tcp { .. } | Endpoint::Ssl { .. })
 }
 
 /// Nowhere: for a driver that dials the bridge's own socket, or one that leaves.
-pub(crate) fn nowhere() -> Listening {
-    Listening { mark: MARK, target: None }
+pub(crate) fn nowhere() -> Connecting {
+    Connecting { mark: MARK, target: None }
 }
 
 /// Whether a row is the driver's.
@@ -51,7 +59,12 @@ mod tests {
             ("ssl:hv1.example:6653", Some("pssl:6653")),
         ] {
             let endpoint = endpoint.parse().expect("an endpoint");
-            assert_eq!(listening(&endpoint).target.as_deref(), target);
+            assert_eq!(connecting(&endpoint).target.as_deref(), target);
+            assert_eq!(waits(&endpoint), target.is_some());
         }
+        let target = "ssl:10.0.0.254:6653".to_owned();
+        let dials_in = Endpoint::DialIn { name: "hv1".to_owned(), target: target.clone() };
+        assert_eq!(connecting(&dials_in).target, Some(target));
+        assert!(!waits(&dials_in));
     }
 }
