@@ -349,7 +349,10 @@ fn on_host(members: &Folder, controllers: &Folder, name: &Name, host: &str) -> S
         "# On the host:\n\
          ovs-vsctl set-ssl {ON_HOST}/{name}.key {ON_HOST}/{name}.pem {ON_HOST}/{CA}\n\
          # On the host, if the controller connects to its database (`ovsdb: ssl:ADDRESS:6640` of the transport node):\n\
-         ovs-vsctl set-manager pssl:6640"
+         ovs-vsctl set-manager pssl:6640\n\
+         # On the host, if its switch dials in (no `ovsdb` and no `openflow`; `listen_ovsdb` in the configuration of the controller):\n\
+         ovs-vsctl set open_vswitch . external_ids:system-id={name}\n\
+         ovs-vsctl set-manager ssl:CONTROLLER:6640"
     );
     text
 }

@@ -201,6 +201,9 @@ scp pki/members/hv1.key pki/members/hv1.pem pki/controllers/ca.pem root@192.0.2.
 ovs-vsctl set-ssl /etc/openvswitch/hv1.key /etc/openvswitch/hv1.pem /etc/openvswitch/ca.pem
 # On the host, if the controller connects to its database (`ovsdb: ssl:ADDRESS:6640` of the transport node):
 ovs-vsctl set-manager pssl:6640
+# On the host, if its switch dials in (no `ovsdb` and no `openflow`; `listen_ovsdb` in the configuration of the controller):
+ovs-vsctl set open_vswitch . external_ids:system-id=hv1
+ovs-vsctl set-manager ssl:CONTROLLER:6640
 ";
     assert_eq!(outcome.has_status(0).stdout, wanted);
     let said = "pki/members/hv1.pem: a certificate with role weft:node, valid until ";

@@ -59,5 +59,5 @@ async fn refusal(place: &mut Option<Place>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
