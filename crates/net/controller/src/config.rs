@@ -1,28 +1,34 @@
-//! The configuration file.
+//! The configuration: a file, and variables of the environment that override it.
 //!
 //! ```
-//! let config: controller::Config = toml::from_str(r#"state = "/var/lib/weft""#).unwrap();
+//! let config = controller::Config::default();
 //! assert_eq!(config.listen, controller::Listen::default());
 //! ```
 
-use std::fmt;
-use std::fs;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mutual_tls::{Files, Pair};
-use serde::{Deserialize, Deserializer, de};
-use weft_core::builtin;
+use serde::{Deserialize as _, Deserializer};
 use weft_core::core::RULE_ROWS;
 use weft_core::levels::Patience;
+use weft_core::machine::Policy;
 
+use crate::engine::Settings;
 use crate::journal::Keep;
 
-/// A key of the configuration file, for the reference page.
+mod contradictions;
+mod effective;
+mod reading;
+mod values;
+
+pub use effective::{Changed, Effective, Origin};
+pub use reading::{ConfigError, Fault, VARIABLE};
+pub use values::{EngineKind, Listen, Packages, Percent, SocketMode, TenantNames, Workers};
+
+/// A key of the configuration, for the reference page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// Its name.
@@ -31,6 +37,8 @@ pub struct Key {
     pub values: &'static str,
     /// Its default, as TOML; `None` if the default is not a fixed value.
     pub default: Option<&'static str>,
+    /// Whether a running controller takes another value on SIGHUP.
+    pub reloads: bool,
     /// Its meaning: lines of Markdown.
     pub meaning: &'static [&'static str],
 }
@@ -38,10 +46,9 @@ pub struct Key {
 /// Declares each key once: as a field with its default, and in [`KEYS`], the source of
 /// `docs/reference/configuration.md`.
 macro_rules! keys {
-    ($($(#[doc = $meaning:literal])+ $name:ident: $type:ty = $default:expr, $shown:expr, $values:literal;)+) => {
-        /// The configuration of a controller: a TOML file. Unknown keys are errors, and every key has a default.
-        #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-        #[serde(deny_unknown_fields, default)]
+    ($($(#[doc = $meaning:literal])+ $name:ident: $type:ty = $default:expr, $shown:expr, $values:literal $(, $reload:ident)?;)+) => {
+        /// The configuration of a controller. Unknown keys are errors, and every key has a default.
+        #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Config {
             $($(#[doc = $meaning])+ pub $name: $type,)+
         }
@@ -57,8 +64,33 @@ macro_rules! keys {
             name: stringify!($name),
             values: $values,
             default: $shown,
+            reloads: !matches!(&[$(stringify!($reload))?] as &[&str], []),
             meaning: &[$($meaning),+],
         }),+];
+
+        impl Config {
+            /// Sets a key. `None`: there is none of this name.
+            fn set<'de, D: Deserializer<'de>>(&mut self, key: &str, value: D) -> Option<Result<(), D::Error>> {
+                match key {
+                    $(stringify!($name) => Some(<$type>::deserialize(value).map(|value| self.$name = value)),)+
+                    _ => None,
+                }
+            }
+
+            /// Takes from a later configuration what a running controller can.
+            fn take_what_reloads(&mut self, later: Config) {
+                $($(
+                    // A key that reloads.
+                    let _ = stringify!($reload);
+                    self.$name = later.$name;
+                )?)+
+            }
+
+            /// The values, in the order of [`KEYS`]; `None` for a key that is not set and has no default.
+            fn values(&self) -> Vec<Option<toml::Value>> {
+                vec![$(toml::Value::try_from(&self.$name).ok(),)+]
+            }
+        }
     };
 }
 
@@ -103,7 +135,7 @@ keys! {
     rules: Packages = Packages::default(), Some("[\"builtin\"]"), "a path, or a list of paths";
     /// Which names the field `tenant` of objects can have. With `"declared"`, an object of kind `tenant` must exist, so that a mistyped name
     /// makes no tenant without a quota; what is there already stays.
-    tenants: TenantNames = TenantNames::Any, Some("\"any\""), "`\"any\"` or `\"declared\"`";
+    tenants: TenantNames = TenantNames::Any, Some("\"any\""), "`\"any\"` or `\"declared\"`", reload;
     /// How rules are evaluated. `"timely"` runs them on a worker of timely dataflow even if there is only one worker; several workers are
     /// always timely's. It does not change the results.
     engine: EngineKind = EngineKind::Fused, Some("\"fused\""), "`\"fused\"` or `\"timely\"`";
@@ -112,7 +144,7 @@ keys! {
     /// The maximum number of rows that one rule may derive from a request, in addition to 32 for each value in the request. If a rule that
     /// combines many objects with many others exceeds it, the whole request is refused as `too-much-work`, with the rule and its counts.
     /// A request that has been accepted is never refused later, even if this number is reduced.
-    rule_rows: NonZeroU64 = default_rule_rows(), Some("1000000"), "a number from 1";
+    rule_rows: NonZeroU64 = default_rule_rows(), Some("1000000"), "a number from 1", reload;
     /// The maximum number of addresses that a host learns, on all ports of all switches. Above it, the switch with the most addresses loses the
     /// one that would age out first, so that one tenant does not push out the addresses of another.
     learned_addresses: NonZeroU32 = default_learned(), Some("65536"), "a number from 1";
@@ -122,27 +154,27 @@ keys! {
     switch_memory: NonZeroU32 = mebibytes(128), Some("128"), "a number from 1";
     /// The journal is folded once so many MiB of records have come since the last time, and as many as the state itself has: it then begins
     /// with the state of the network, and its former file stays as a segment, `journal-NUMBER.jsonl`.
-    journal_segment: NonZeroU32 = mebibytes(64), Some("64"), "a number from 1";
+    journal_segment: NonZeroU32 = mebibytes(64), Some("64"), "a number from 1", reload;
     /// The most that all segments may take up on disk, in MiB. The oldest goes first, and with it what `weft history`, `weft rollback` and
     /// `weft replay` know of that time.
-    journal_size: u32 = 10_240, Some("10240"), "a number from 0";
+    journal_size: u32 = 10_240, Some("10240"), "a number from 0", reload;
     /// The days after which a segment is removed.
-    journal_days: u16 = 30, Some("30"), "a number from 0 to 65535";
+    journal_days: u16 = 30, Some("30"), "a number from 0 to 65535", reload;
     /// A host is lost after this number of seconds without a connection: other hosts take over what it relays and replicates. A
     /// shorter interruption changes nothing. For its first connection after a start of the controller, a host has at least 30 seconds.
-    host_lost_after: u16 = 10, Some("10"), "a number from 0 to 65535";
+    host_lost_after: u16 = 10, Some("10"), "a number from 0 to 65535", reload;
     /// A lost host is back after this number of seconds with a connection.
-    host_back_after: u16 = 2, Some("2"), "a number from 0 to 65535";
+    host_back_after: u16 = 2, Some("2"), "a number from 0 to 65535", reload;
     /// The share of the hosts, in percent, that can be lost within a minute. If more disconnect, the controller concludes that it is itself cut
     /// off: it says so in its status and treats no host as lost. With 100, every disconnected host is lost.
-    lost_hosts_max: Percent = Percent(50), Some("50"), "a number from 0 to 100";
+    lost_hosts_max: Percent = Percent(50), Some("50"), "a number from 0 to 100", reload;
     /// Whether to take over switches that belong to another controller, which must not be running. Each switch records in
     /// its database to which controller it belongs, and without `take_over` other controllers leave it alone. You need it after you have started
     /// a new journal; remove it once `weft status` shows the switches in sync.
     take_over: bool = false, Some("false"), "`true` or `false`";
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or a level for each module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.
-    log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`";
+    log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`", reload;
 }
 
 /// The most rows of a rule, unless configured.
@@ -160,232 +192,17 @@ fn mebibytes(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
 }
 
-/// The names that tenants can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TenantNames {
-    /// Any name.
-    Any,
-    /// The id of an object of kind `tenant`.
-    Declared,
-}
-
-/// A way in which rules are evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EngineKind {
-    /// One worker is the engine's thread alone.
-    Fused,
-    /// One worker is one of timely's too.
-    Timely,
-}
-
-/// A number of threads that evaluate rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Workers(usize);
-
-impl Workers {
-    /// The most threads. Each needs memory and a connection to every other thread.
-    pub const MOST: usize = 256;
-
-    /// The number.
-    pub fn get(self) -> usize {
-        self.0
-    }
-}
-
-impl Default for Workers {
-    fn default() -> Self {
-        Workers(1)
-    }
-}
-
-impl<'de> Deserialize<'de> for Workers {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let count = i64::deserialize(deserializer)?;
-        let workers = usize::try_from(count).ok().filter(|count| (1..=Workers::MOST).contains(count));
-        workers.map(Workers).ok_or_else(|| {
-            let most = Workers::MOST;
-            de::Error::custom(format!("{count} workers are not possible; use a number from 1 to {most}"))
-        })
-    }
-}
-
-/// A share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Percent(pub u8);
-
-impl<'de> Deserialize<'de> for Percent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = i64::deserialize(deserializer)?;
-        let share = u8::try_from(given).ok().filter(|share| *share <= 100);
-        let fault = || de::Error::custom(format!("{given} is no percentage; use a number from 0 to 100"));
-        share.map(Percent).ok_or_else(fault)
-    }
-}
-
-/// The rules that a controller runs: folders and files that form one program. `builtin` is the built-in rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packages(Vec<PathBuf>);
-
-impl Packages {
-    /// The paths.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.0
-    }
-
-    /// The same, with relative paths counted from a folder.
-    fn beside(self, folder: &Path) -> Packages {
-        let path = |path: PathBuf| {
-            if builtin::owns(&path) {
-                return path;
-            }
-            let path = folder.join(path);
-            if builtin::owns(&path) { Path::new(".").join(path) } else { path }
-        };
-        Packages(self.0.into_iter().map(path).collect())
-    }
-}
-
-impl Default for Packages {
-    fn default() -> Self {
-        Packages(vec![builtin::NAME.into()])
-    }
-}
-
-impl<'de> Deserialize<'de> for Packages {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(
-            untagged,
-            expecting = "a path is wanted, or a list of paths, such as [\"builtin\", \"quarantine\"]"
-        )]
-        enum Given {
-            One(PathBuf),
-            Many(Vec<PathBuf>),
-        }
-        match Given::deserialize(deserializer)? {
-            Given::One(path) => Ok(Packages(vec![path])),
-            Given::Many(paths) if paths.is_empty() => {
-                Err(de::Error::custom("no rules are given; leave `rules` out for the built-in ones"))
-            }
-            Given::Many(paths) => Ok(Packages(paths)),
-        }
-    }
-}
-
-/// Where the API listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
-    /// A TCP port.
-    Tcp(SocketAddr),
-    /// A unix socket, by its absolute path. Its owner and group can connect.
-    Unix(PathBuf),
-}
-
-/// Why the configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read the configuration {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The contents of the file are invalid.
-    #[error("{}:{line}:{column}: {message}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1, in Unicode scalar values.
-        column: usize,
-        /// The fault.
-        message: String,
-    },
-}
-
-/// The positions of values that others contradict.
-#[derive(Deserialize)]
-struct Places {
-    listen: Option<toml::Spanned<String>>,
-    listen_ovsdb: Option<toml::Spanned<String>>,
-    listen_openflow: Option<toml::Spanned<String>>,
-    advertise: Option<toml::Spanned<String>>,
-    tls_certificate: Option<toml::Spanned<String>>,
-    tls_key: Option<toml::Spanned<String>>,
-    tls_authorities: Option<toml::Spanned<String>>,
-    tls_revoked: Option<toml::Spanned<String>>,
-}
-
-impl Places {
-    /// A value that contradicts another one: where it begins, and why.
-    fn contradiction(&self, config: &Config) -> Option<(usize, String)> {
-        let place = |value: &Option<toml::Spanned<String>>| value.as_ref().map(|value| value.span().start);
-        let needed = [
-            ("tls_certificate", place(&self.tls_certificate)),
-            ("tls_key", place(&self.tls_key)),
-            ("tls_authorities", place(&self.tls_authorities)),
-        ];
-        let given = needed.iter().find_map(|(_, place)| *place).or(place(&self.tls_revoked));
-        if let (Some(given), Some((missing, _))) = (given, needed.iter().find(|(_, place)| place.is_none())) {
-            return Some((
-                given,
-                format!("`{missing}` is missing; a certificate, its key and authorities belong together"),
-            ));
-        }
-        if config.listen.is_open() && given.is_none() {
-            let message = format!(
-                "other machines can connect to {}, without encryption or authentication; set `tls_certificate`, `tls_key` and \
-                 `tls_authorities`, or listen on a unix socket or on loopback",
-                config.listen
-            );
-            return Some((place(&self.listen).unwrap_or_default(), message));
-        }
-        self.dial_in_contradiction(config, given.is_some())
-    }
-
-    /// The same of the keys about switches that dial in.
-    fn dial_in_contradiction(&self, config: &Config, has_certificate: bool) -> Option<(usize, String)> {
-        let start = |value: &Option<toml::Spanned<String>>| {
-            value.as_ref().map(|value| value.span().start).unwrap_or_default()
-        };
-        let listeners = [
-            ("listen_ovsdb", config.listen_ovsdb, start(&self.listen_ovsdb)),
-            ("listen_openflow", config.listen_openflow, start(&self.listen_openflow)),
-        ];
-        for (key, listen, start) in listeners {
-            let Some(listen) = listen else { continue };
-            if !has_certificate {
-                let message = format!(
-                    "switches that dial in are known by their certificates, so `{key}` needs `tls_certificate`, `tls_key` and \
-                     `tls_authorities`"
-                );
-                return Some((start, message));
-            }
-            if listen.ip().is_unspecified() && config.advertise.is_none() {
-                let message = format!(
-                    "{listen} is no address that switches can dial; set `advertise` to the one that they know this machine by"
-                );
-                return Some((start, message));
-            }
-        }
-        let advertise = config.advertise.as_ref()?;
-        let is_host = advertise.parse::<IpAddr>().is_ok()
-            || (!advertise.is_empty()
-                && advertise.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-".contains(letter)));
-        (!is_host).then(|| {
-            let message =
-                format!("{advertise:?} is neither an address nor a name; write it without port and brackets");
-            (start(&self.advertise), message)
-        })
-    }
-}
-
 impl Config {
+    /// What can change while a controller runs.
+    pub fn settings(&self) -> Settings {
+        let policy = Policy {
+            rule_rows: self.rule_rows.get(),
+            declared_tenants: self.tenants == TenantNames::Declared,
+            patience: self.patience(),
+        };
+        Settings { policy, keep: self.keep() }
+    }
+
     /// When a host counts as lost.
     pub fn patience(&self) -> Patience {
         let seconds = |seconds: u16| Duration::from_secs(seconds.into());
@@ -408,42 +225,6 @@ impl Config {
         }
     }
 
-    /// Reads a file.
-    pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text =
-            fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
-        let fault = |start: usize, message: String| {
-            let before = text.get(..start).unwrap_or_default();
-            let line_start = before.rfind('\n').map_or(0, |feed| feed + 1);
-            ConfigError::Content {
-                path: path.to_owned(),
-                line: before.matches('\n').count() + 1,
-                column: before[line_start..].chars().count() + 1,
-                message,
-            }
-        };
-        let of_toml = |error: toml::de::Error| {
-            fault(
-                error.span().map_or(0, |span| span.start),
-                nlog_data::quotation::cut(error.message()).into_owned(),
-            )
-        };
-        let mut config: Config = toml::from_str(&text).map_err(of_toml)?;
-        let places: Places = toml::from_str(&text).map_err(of_toml)?;
-        if let Some((start, message)) = places.contradiction(&config) {
-            return Err(fault(start, message));
-        }
-        let folder = path.parent().unwrap_or(Path::new(""));
-        config.state = folder.join(&config.state);
-        config.rules = config.rules.beside(folder);
-        let Config { tls_certificate, tls_key, tls_authorities, tls_revoked, tokens, .. } = &mut config;
-        let files = [tls_certificate, tls_key, tls_authorities, tls_revoked, tokens];
-        for file in files.into_iter().flatten() {
-            *file = folder.join(&*file);
-        }
-        Ok(config)
-    }
-
     /// The files of the controller's certificate, if it has one.
     pub fn certificates(&self) -> Option<Files> {
         let Config { tls_certificate, tls_key, tls_authorities, tls_revoked, .. } = self.clone();
@@ -452,207 +233,5 @@ impl Config {
     }
 }
 
-impl Default for Listen {
-    /// The socket in the user's run folder.
-    fn default() -> Self {
-        let uid = rustix::process::geteuid();
-        let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
-            _ if uid.is_root() => PathBuf::from("/run"),
-            Some(folder) if Path::new(&folder).is_absolute() => PathBuf::from(folder),
-            _ => PathBuf::from(format!("/run/user/{}", uid.as_raw())),
-        };
-        Listen::Unix(folder.join("weft/weft.sock"))
-    }
-}
-
-impl Listen {
-    /// Whether other machines can connect.
-    pub fn is_open(&self) -> bool {
-        matches!(self, Listen::Tcp(address) if !address.ip().is_loopback())
-    }
-}
-
-/// The permissions of a unix socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SocketMode(pub u32);
-
-impl Default for SocketMode {
-    fn default() -> Self {
-        SocketMode(0o600)
-    }
-}
-
-impl<'de> Deserialize<'de> for SocketMode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
-        let fault =
-            || de::Error::custom(format!("{text:?} is not a mode; use octal digits, such as \"0660\""));
-        mode.map(SocketMode).ok_or_else(fault)
-    }
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("unix:") {
-            Some(path) if path.starts_with('/') => Ok(Listen::Unix(PathBuf::from(path))),
-            Some(_) => Err(format!("{text:?}: the path of a socket must be absolute, such as unix:/run/weft.sock")),
-            None => text.parse().map(Listen::Tcp).map_err(|_| {
-                format!("{text:?} is not an address to listen on; use ADDRESS:PORT, such as 127.0.0.1:6657, or unix:/PATH")
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Listen::Tcp(address) => write!(f, "{address}"),
-            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_key_can_be_left_out() {
-        assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
-    }
-
-    #[test]
-    fn the_documented_defaults_are_the_defaults() {
-        let line = |key: &Key| key.default.map(|value| format!("{} = {value}\n", key.name));
-        let text: String = KEYS.iter().filter_map(line).collect();
-        assert_eq!(
-            text.lines().count(),
-            KEYS.len() - 9,
-            "`listen`, where switches dial in, the files of TLS and that of tokens have no fixed default"
-        );
-        assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());
-    }
-
-    #[test]
-    fn faults_come_with_file_line_and_column() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("weft.toml");
-        let cases = [
-            ("state = \"s\"\nlissen = \"\"\n", ":2:1: unknown field `lissen`"),
-            (
-                "listen = \"unix:weft.sock\"",
-                ":1:10: \"unix:weft.sock\": the path of a socket must be absolute",
-            ),
-            ("listen = \"localhost\"", ":1:10: \"localhost\" is not an address to listen on"),
-            ("workers = 0", ":1:11: 0 workers are not possible; use a number from 1 to 256"),
-            ("workers = 2000", ":1:11: 2000 workers are not possible; use a number from 1 to 256"),
-            ("workers = -1", ":1:11: -1 workers are not possible"),
-            ("lost_hosts_max = 101", ":1:18: 101 is no percentage; use a number from 0 to 100"),
-            ("socket_mode = \"1000\"", ":1:15: \"1000\" is not a mode"),
-            (
-                "log = \"info\"\nlisten = \"0.0.0.0:6657\"",
-                ":2:10: other machines can connect to 0.0.0.0:6657",
-            ),
-            ("listen = \"[::]:6657\"", ":1:10: other machines can connect to [::]:6657"),
-            (
-                "tls_key = \"a.key\"",
-                ":1:11: `tls_certificate` is missing; a certificate, its key and authorities",
-            ),
-            ("tls_certificate = \"a\"\ntls_key = \"b\"", ":1:19: `tls_authorities` is missing"),
-            ("tls_revoked = \"a\"", ":1:15: `tls_certificate` is missing"),
-            (
-                "listen_ovsdb = \"127.0.0.1:6640\"",
-                ":1:16: switches that dial in are known by their certificates",
-            ),
-            ("listen_openflow = \"6653\"", ":1:19: invalid socket address syntax"),
-            ("log = ", ":1:7: "),
-            ("rules = []", ":1:9: no rules are given; leave `rules` out for the built-in ones"),
-            (
-                "rules = 1",
-                ":1:9: a path is wanted, or a list of paths, such as [\"builtin\", \"quarantine\"]",
-            ),
-        ];
-        for (text, wanted) in cases {
-            fs::write(&path, text).unwrap();
-            let error = Config::load(&path).unwrap_err().to_string();
-            assert!(error.contains(wanted), "{error}");
-        }
-        let error = Config::load(&folder.path().join("none.toml")).unwrap_err().to_string();
-        assert!(error.starts_with("cannot read the configuration "), "{error}");
-    }
-
-    #[test]
-    fn a_host_has_as_long_for_its_first_connection_as_for_any() {
-        let first = |text: &str| toml::from_str::<Config>(text).unwrap().patience().first.as_secs();
-        assert_eq!([first("host_lost_after = 0"), first(""), first("host_lost_after = 600")], [30, 30, 600]);
-    }
-
-    #[test]
-    fn other_machines_can_connect_only_with_certificates() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("weft.toml");
-        let tls = "tls_certificate = \"a.pem\"\ntls_key = \"/b.key\"\ntls_authorities = \"ca.pem\"";
-        for text in
-            [&format!("listen = \"0.0.0.0:6657\"\n{tls}"), "listen = \"127.0.0.1:1\"", "listen = \"[::1]:1\""]
-        {
-            fs::write(&path, text).unwrap();
-            Config::load(&path).unwrap();
-        }
-        for (text, wanted) in [
-            (format!("listen_openflow = \"0.0.0.0:6653\"\n{tls}"), ":1:19: 0.0.0.0:6653 is no address that"),
-            (
-                format!("advertise = \"[fd00::1]\"\n{tls}"),
-                ":1:13: \"[fd00::1]\" is neither an address nor a name",
-            ),
-        ] {
-            fs::write(&path, text).unwrap();
-            let error = Config::load(&path).unwrap_err().to_string();
-            assert!(error.contains(wanted), "{error}");
-        }
-        for listen in
-            ["listen_openflow = \"10.0.0.1:6653\"", "listen_ovsdb = \"[::]:6640\"\nadvertise = \"fd00::1\""]
-        {
-            fs::write(&path, format!("{listen}\n{tls}")).unwrap();
-            Config::load(&path).unwrap();
-        }
-        fs::write(&path, tls).unwrap();
-        let files = Config::load(&path).unwrap().certificates().unwrap();
-        let own = files.own.unwrap();
-        assert_eq!(own.certificate, folder.path().join("a.pem"));
-        assert_eq!((own.key, files.revoked), (PathBuf::from("/b.key"), None));
-    }
-
-    #[test]
-    fn relative_paths_count_from_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("weft.toml");
-        fs::write(&path, "state = \"state\"\nrules = \"/usr/share/weft/rules\"\n").unwrap();
-        let config = Config::load(&path).unwrap();
-        assert_eq!(config.state, folder.path().join("state"));
-        assert_eq!(config.rules.paths(), [Path::new("/usr/share/weft/rules")]);
-    }
-
-    #[test]
-    fn packages_stand_beside_the_built_in_rules() {
-        let paths = |rules: &str, folder: &str| {
-            let config: Config = toml::from_str(&format!("rules = {rules}")).unwrap();
-            let config = config.rules.beside(Path::new(folder));
-            config.0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(paths("[\"builtin\", \"q\"]", "/etc/weft"), ["builtin", "/etc/weft/q"]);
-        assert_eq!(paths("\"builtin\"", "/etc"), ["builtin"]);
-        // A folder of the same name stays one.
-        assert_eq!(paths("\"./builtin\"", "/etc"), ["/etc/./builtin"]);
-        assert_eq!(paths("\"./builtin\"", ""), ["./builtin"]);
-        assert_eq!(paths("\"q\"", "builtin"), ["./builtin/q"]);
-    }
-}
+mod tests;

@@ -14,7 +14,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 use weft_core::core::{Core, History, MakeEvaluator, RestoreError};
-use weft_core::levels::Patience;
 use weft_core::machine::Machine;
 use weft_core::record::Record;
 use weft_core::rules::{Rules, RulesError};
@@ -23,10 +22,10 @@ use crate::api::Api;
 use crate::config::{Listen, SocketMode};
 use crate::dial_in::{DialIn, Entrances, Targets};
 use crate::drivers::{Drivers, Running, Start};
-use crate::engine::{self, Engine, EngineError, Saving, Worker};
+use crate::engine::{self, Engine, EngineError, Saving, Settings, Worker};
 use crate::evaluators::edit;
 use crate::identification::Identification;
-use crate::journal::{self, Journal, JournalError, Keep, Lock, Records, Replay, Saved};
+use crate::journal::{self, Journal, JournalError, Lock, Records, Replay, Saved};
 use crate::listener::{BindError, Listener, SocketFile};
 use crate::running_rules::RunningRules;
 use crate::server::serve;
@@ -57,10 +56,8 @@ pub struct Parts {
     pub tokens: Option<Arc<Tokens>>,
     /// How often the server probes a connection, and how long a live client may take to answer.
     pub probe: Duration,
-    /// The most rows that a rule may derive from a request: [`weft_core::core::RULE_ROWS`] outside tests.
-    pub rule_rows: u64,
-    /// Whether objects can name only tenants that are declared.
-    pub declared_tenants: bool,
+    /// What can change while it runs.
+    pub settings: Settings,
     /// The configured rules.
     pub rules: Arc<Rules>,
     /// Makes what runs rules, in the thread that it runs in.
@@ -69,10 +66,6 @@ pub struct Parts {
     pub drivers: Box<dyn Drivers>,
     /// Where switches dial in. Needs `credentials`.
     pub dial_in: Option<DialIn>,
-    /// When a switch counts as lost.
-    pub patience: Patience,
-    /// How long records are kept.
-    pub keep: Keep,
     /// Whether the controller takes the switches of other controllers.
     pub take_over: bool,
 }
@@ -122,16 +115,6 @@ pub enum DaemonError {
     /// The file of tokens cannot be used.
     #[error(transparent)]
     Tokens(#[from] TokenFileError),
-    /// The configuration's `log` is invalid.
-    #[error(
-        "log = {log:?}: {why}; use a level (error, warn, info, debug, trace) or levels by module, such as info,ovs_driver=debug"
-    )]
-    Log {
-        /// The configured value.
-        log: String,
-        /// The fault.
-        why: String,
-    },
     /// A thread cannot be started, or has panicked.
     #[error("{0}")]
     Thread(String),
@@ -151,7 +134,6 @@ impl DaemonError {
             DaemonError::Restore { source, .. } => matches!(source, RestoreError::Rules(_)),
             DaemonError::Credentials(error) => !matches!(error, CredentialsError::Unreadable { .. }),
             DaemonError::Tokens(error) => matches!(error, TokenFileError::Content { .. }),
-            DaemonError::Log { .. } => true,
             _ => false,
         }
     }
@@ -190,14 +172,11 @@ impl Daemon {
             credentials,
             tokens,
             probe,
-            rule_rows,
-            declared_tenants,
+            settings,
             rules,
             evaluator,
             drivers,
             dial_in,
-            patience,
-            keep,
             take_over,
         } = parts;
         // The lock comes first: it proves that no process uses a socket left behind.
@@ -216,7 +195,7 @@ impl Daemon {
         let targets = entrances.as_ref().map(|entrances| entrances.targets.clone()).unwrap_or_default();
         raise_descriptor_limit();
 
-        let (engine, requests) = Engine::new(RunningRules::new(rules.clone()));
+        let (engine, requests) = Engine::new(RunningRules::new(rules.clone()), settings);
         let (sender, news) = mpsc::channel(NEWS_MAX);
         let runtime = tokio::runtime::Handle::current();
         let (ready, started) = oneshot::channel();
@@ -235,15 +214,17 @@ impl Daemon {
         let in_thread = move || {
             let prepared =
                 prepare(&evaluator, &rules, replay).and_then(|Prepared { mut core, journal, saving }| {
-                    core.bound(rule_rows, requests.activity.progress().clone());
-                    core.require_declared_tenants(declared_tenants);
+                    core.tell(requests.activity.progress().clone());
                     core.make_evaluators_with(evaluator);
                     core.edit_evaluators_with(Arc::new(edit));
                     let conventions = core.rules().conventions().clone();
                     let drivers =
                         Running::new(drivers, runtime.clone(), sender, conventions, (Some(start), dialled));
-                    let machine = Machine::start(core, patience, requests.status.clone(), engine::now());
-                    Ok(Worker::new(machine, (journal, saving), drivers, requests, news, keep)?)
+                    let policy = settings.policy;
+                    let (mut machine, orders) =
+                        Machine::start(core, policy.patience, requests.status.clone(), engine::now());
+                    machine.follow(&policy);
+                    Ok(Worker::new((machine, orders), (journal, saving), drivers, requests, news)?)
                 });
             match prepared {
                 Ok(worker) => {

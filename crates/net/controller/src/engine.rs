@@ -16,7 +16,7 @@ use weft_client::STOPPING;
 use weft_core::core::{Refusal, StateForRules};
 use weft_core::listings::{Asked, Counts, NoListing, ToRead};
 use weft_core::logical_flows::LogicalFlows;
-use weft_core::machine::{Change, Failed};
+use weft_core::machine::{Change, Failed, Policy};
 use weft_core::peer::Origin;
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
@@ -30,7 +30,7 @@ use crate::activity::{Activity, Busy};
 use crate::aside::CancelOnDrop;
 use crate::drivers::{Asking, Readings};
 use crate::flow_counts::{Counted, Counting};
-use crate::journal::JournalError;
+use crate::journal::{JournalError, Keep};
 use crate::object_news::ObjectNews;
 use crate::running_rules::RunningRules;
 use crate::watchers::{Wanted, Watch, WatchError};
@@ -175,10 +175,20 @@ pub struct Engine {
     changes: mpsc::Sender<ChangeRequest>,
     queries: mpsc::Sender<Query>,
     stop: watch::Sender<bool>,
+    settings: watch::Sender<Settings>,
     rules: RunningRules,
     status: Published,
     activity: Activity,
     object_news: ObjectNews,
+}
+
+/// What a running engine takes from a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// What the machine does.
+    pub policy: Policy,
+    /// How long records are kept.
+    pub keep: Keep,
 }
 
 /// The thread's end of the queues of all [`Engine`] handles.
@@ -187,6 +197,7 @@ pub(crate) struct Requests {
     queries: mpsc::Receiver<Query>,
     /// Not a queue: a stop takes effect no matter how many requests wait.
     stop: watch::Receiver<bool>,
+    settings: watch::Receiver<Settings>,
     /// For readers that do not wait.
     pub(crate) rules: RunningRules,
     pub(crate) status: Published,
@@ -195,22 +206,29 @@ pub(crate) struct Requests {
 }
 
 impl Engine {
-    pub(crate) fn new(rules: RunningRules) -> (Engine, Requests) {
+    pub(crate) fn new(rules: RunningRules, settings: Settings) -> (Engine, Requests) {
         let (changes, changes_receiver) = mpsc::channel(REQUESTS_MAX);
         let (queries, queries_receiver) = mpsc::channel(REQUESTS_MAX);
         let (stop, stop_receiver) = watch::channel(false);
+        let (settings, settings_receiver) = watch::channel(settings);
         let (status, activity) = (Published::default(), Activity::default());
         let object_news = ObjectNews::default();
         let requests = Requests {
             changes: changes_receiver,
             queries: queries_receiver,
             stop: stop_receiver,
+            settings: settings_receiver,
             rules: rules.clone(),
             status: status.clone(),
             activity: activity.clone(),
             object_news: object_news.clone(),
         };
-        (Engine { changes, queries, stop, rules, status, activity, object_news }, requests)
+        (Engine { changes, queries, stop, settings, rules, status, activity, object_news }, requests)
+    }
+
+    /// Takes other settings from the next request on.
+    pub fn adjust(&self, settings: Settings) {
+        self.settings.send_replace(settings);
     }
 
     /// Creates or replaces objects.

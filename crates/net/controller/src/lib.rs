@@ -9,7 +9,7 @@
 //! use controller::Config;
 //! use weft_client::Client;
 //!
-//! let config = Config::load("/etc/weft.toml".as_ref())?;
+//! let config = Config::load("/etc/weft.toml".as_ref(), std::env::vars_os())?;
 //! std::thread::spawn(move || controller::run(&config, || ()));
 //!
 //! let mut client = Client::connect("unix:/run/weft/weft.sock").await?;
@@ -21,7 +21,7 @@
 //! ```
 //!
 //! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
-//! of all this) with `run` and [`config`]; `listener` (the API's address and connections), [`dial_in`] (where switches connect), `requests` (requests from the network), `answers`
+//! of all this) with `run`, [`config`] and `reload`; `listener` (the API's address and connections), [`dial_in`] (where switches connect), `requests` (requests from the network), `answers`
 //! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `identification` (who sends a request) with [`tokens`], `access` (what they may do), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
 //! `history` (what was), `snapshots` (all of it as one file); and
@@ -60,6 +60,7 @@ mod random_networks;
 #[cfg(test)]
 mod random_rules;
 mod receipts;
+mod reload;
 mod requests;
 mod run;
 mod running_rules;
@@ -73,7 +74,7 @@ mod watchers;
 mod what_if;
 
 pub use api::{delta_message, engine_message, refusal_message};
-pub use config::{Config, ConfigError, Listen};
+pub use config::{Config, ConfigError, Effective, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
 pub use dial_in::DialIn;
 pub use evaluators::{edit, evaluator};

@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nlog_data::quotation::grouped;
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::reload::Handle;
 
 /// The most bytes of lines that wait: some ten thousand lines, an hour of a busy controller.
 const WAITING_MAX: usize = 4 << 20;
@@ -22,6 +24,22 @@ const LINE_BYTES: usize = 64;
 /// The way to the log. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<Shared>);
+
+/// Changes which lines the log has.
+pub(crate) struct Level(Box<dyn Fn(EnvFilter) + Send + Sync>);
+
+impl Level {
+    /// That of this subscriber.
+    pub(crate) fn of<S: 'static>(handle: Handle<EnvFilter, S>) -> Level {
+        // It fails only if there is no subscriber any more.
+        Level(Box::new(move |filter| drop(handle.reload(filter))))
+    }
+
+    /// Sets the value of `log` of a configuration.
+    pub(crate) fn set(&self, level: &str) {
+        self.0(EnvFilter::new(level));
+    }
+}
 
 struct Shared {
     queue: Mutex<Queue>,

@@ -13,12 +13,13 @@ use tracing::warn;
 use tracing_subscriber::EnvFilter;
 use weft_core::rules::Rules;
 
-use crate::config::{Config, TenantNames};
+use crate::config::{Config, Effective};
 use crate::daemon::{Daemon, DaemonError, PROBE, Parts, check_state};
 use crate::dial_in::DialIn;
 use crate::drivers::RealDrivers;
 use crate::evaluators::dataflow;
-use crate::log::Log;
+use crate::log::{Level, Log};
+use crate::reload::Reload;
 use crate::tokens::Tokens;
 
 /// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
@@ -28,13 +29,14 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 /// How long the end of the process waits for a reader of the log.
 const LOG_GRACE: Duration = Duration::from_millis(200);
 
-/// Runs a controller until it receives SIGTERM or SIGINT, or something fails. Logs to standard error.
+/// Runs a controller until it receives SIGTERM or SIGINT, or something fails. With SIGHUP it reads its configuration again. Logs to standard
+/// error.
 ///
 /// Its threads call `before_sleep` whenever they run out of work: an allocator that keeps freed memory for each thread can
 /// give it back there.
-pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
-    let log = start_log(config)?;
-    let result = serve(config, before_sleep);
+pub fn run(effective: &Effective, before_sleep: fn()) -> Result<(), DaemonError> {
+    let (log, level) = start_log(&effective.config)?;
+    let result = serve(effective, level, before_sleep);
     log.flush(LOG_GRACE);
     result
 }
@@ -46,7 +48,8 @@ fn leave_no_core_dump() {
     }
 }
 
-fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
+fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), DaemonError> {
+    let config = &effective.config;
     let rules = Arc::new(Rules::load(config.rules.paths())?);
     let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 2).max(2));
     let memory = (config.switch_memory.get() as usize) << 20;
@@ -68,14 +71,11 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         credentials,
         tokens,
         probe: PROBE,
-        rule_rows: config.rule_rows.get(),
-        declared_tenants: config.tenants == TenantNames::Declared,
+        settings: config.settings(),
         evaluator: dataflow(config),
         rules,
         dial_in,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
-        patience: config.patience(),
-        keep: config.keep(),
         take_over: config.take_over,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -89,6 +89,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         let handler = |error: io::Error| DaemonError::Thread(format!("cannot handle signals: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(handler)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(handler)?;
+        let hangups = signal(SignalKind::hangup()).map_err(handler)?;
         let shutdown = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -103,7 +104,12 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
             () = &mut shutdown => return Ok(()),
         };
         let panicked = |error| DaemonError::Thread(format!("the start has failed: {error}"));
-        daemon.map_err(panicked)??.run(shutdown).await
+        let daemon = daemon.map_err(panicked)??;
+        let reload = Reload::new(effective.clone(), daemon.engine().clone(), level);
+        let reload = tokio::spawn(reload.follow(hangups));
+        let result = daemon.run(shutdown).await;
+        reload.abort();
+        result
     });
     // Threads that still compute are not awaited.
     runtime.shutdown_background();
@@ -123,7 +129,7 @@ fn dial_in(config: &Config, inbound: Arc<Inbound>, peers: &Peers) -> Option<Dial
 /// Checks the configuration, the rules, and whether they accept the state, without starting a controller. Writes nothing; a
 /// controller may run meanwhile.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
-    let log = start_log(config)?;
+    let (log, _) = start_log(config)?;
     let certificates = config.certificates().map(Credentials::load).transpose();
     let identification = certificates.map_err(DaemonError::from).and_then(|_| tokens(config));
     let rules = identification.and_then(|_| Ok(Rules::load(config.rules.paths())?));
@@ -143,20 +149,20 @@ fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, DaemonError> {
 
 /// Starts the log. Panics go the same way: a panic that waited for a reader would hold the locks of its thread.
 #[allow(clippy::disallowed_methods, reason = "the thread of the log alone writes to it")]
-fn start_log(config: &Config) -> Result<Log, DaemonError> {
-    let filter = EnvFilter::try_new(&config.log)
-        .map_err(|error| DaemonError::Log { log: config.log.clone(), why: error.to_string() })?;
+fn start_log(config: &Config) -> Result<(Log, Level), DaemonError> {
     let log = Log::start(io::stderr());
     let log =
         log.map_err(|error| DaemonError::Thread(format!("cannot start the thread of the log: {error}")))?;
     let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(EnvFilter::new(&config.log))
         .with_writer(log.clone())
         .with_ansi(io::stderr().is_terminal())
-        .finish();
+        .with_filter_reloading();
+    let level = Level::of(subscriber.reload_handle());
+    let subscriber = subscriber.finish();
     // A process that already has a logger keeps it.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let of_panics = log.clone();
     panic::set_hook(Box::new(move |panic| of_panics.add_panic(panic)));
-    Ok(log)
+    Ok((log, level))
 }

@@ -11,13 +11,14 @@ const END: &str = "<!-- end of keys -->\n";
 /// The keys, a section each.
 fn reference() -> String {
     let mut text = String::new();
-    for Key { name, values, default, meaning } in KEYS {
+    for Key { name, values, default, reloads, meaning } in KEYS {
         let default = match default {
             Some(value) => format!("`{value}`"),
             None if *name == "listen" => "the socket in the run folder".to_owned(),
             None => "none".to_owned(),
         };
-        let _ = write!(text, "\n### {name}\n\nValue: {values}. Default: {default}.\n\n");
+        let change = if *reloads { " Takes effect on SIGHUP." } else { "" };
+        let _ = write!(text, "\n### {name}\n\nValue: {values}. Default: {default}.{change}\n\n");
         for line in *meaning {
             let _ = writeln!(text, "{}", line.trim());
         }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use controller::Parts;
 use objects::ObjectKey;
 use serde_json::json;
 use switch_model::{Channel, Event, Report};
@@ -91,7 +90,8 @@ async fn running(folder: &std::path::Path) -> Running {
         most_lost: 100,
         ..Patience::default()
     };
-    let parts = Parts { patience, ..parts(folder, rules(RULES), &switches) };
+    let mut parts = parts(folder, rules(RULES), &switches);
+    parts.settings.policy.patience = patience;
     start_with(parts, switches).await
 }
 

@@ -52,6 +52,7 @@ mod python;
 mod readme;
 mod receipts;
 mod refusals;
+mod reload;
 mod replay;
 mod restart;
 mod routes;

@@ -356,10 +356,14 @@ impl Core {
         self.change_objects(changes, by, now)
     }
 
-    /// Bounds later requests: a rule may derive this many rows from one, and more for each value that it gives. Tells the progress
-    /// of transactions.
-    pub fn bound(&mut self, rule_rows: u64, progress: Progress) {
-        (self.rule_rows, self.progress) = (rule_rows, progress);
+    /// Bounds later requests: a rule may derive this many rows from one, and more for each value that it gives.
+    pub(crate) fn bound(&mut self, rule_rows: u64) {
+        self.rule_rows = rule_rows;
+    }
+
+    /// Tells the progress of transactions from now on.
+    pub fn tell(&mut self, progress: Progress) {
+        self.progress = progress;
     }
 
     /// The next request is stopped once this is cancelled.

@@ -50,6 +50,17 @@ pub use observations::Task;
 /// The delay before what was observed is compared again after a failure of the journal.
 const JOURNAL_REST: Duration = Duration::from_secs(2);
 
+/// What an operator can change while a controller runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// The most rows that a rule may derive from a request: [`RULE_ROWS`](crate::core::RULE_ROWS) unless configured.
+    pub rule_rows: u64,
+    /// Whether objects can name only tenants that are declared.
+    pub declared_tenants: bool,
+    /// When a switch counts as lost.
+    pub patience: Patience,
+}
+
 /// The state of a controller. After a [`Failed`] step it must not be used any more.
 pub struct Machine {
     core: Core,
@@ -222,6 +233,13 @@ impl Machine {
             problems: Lasting::default(),
         };
         (machine, orders)
+    }
+
+    /// Follows another policy from now on. What is in force already stays.
+    pub fn follow(&mut self, policy: &Policy) {
+        self.core.bound(policy.rule_rows);
+        self.core.require_declared_tenants(policy.declared_tenants);
+        self.fleet.wait_for_hosts(policy.patience);
     }
 
     /// Takes an event.

@@ -5,6 +5,7 @@ use weft_client::pb::controller_server::ControllerServer;
 use weft_client::{Client, ClientError};
 
 use super::*;
+use crate::engine::Settings;
 use crate::running_rules::RunningRules;
 
 #[tokio::test]
@@ -12,7 +13,7 @@ async fn a_stopping_controller_is_told_from_none() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = listener.local_addr().unwrap().to_string();
     // The engine thread has ended, but the API has not.
-    let (engine, requests) = Engine::new(built_in());
+    let (engine, requests) = Engine::new(built_in(), settings());
     drop(requests);
     let service = ControllerServer::new(api(engine));
     let server = tokio::spawn(
@@ -28,7 +29,7 @@ async fn a_stopping_controller_is_told_from_none() {
 #[test]
 fn the_description_is_made_once_for_each_rules() {
     let running = built_in();
-    let (engine, _requests) = Engine::new(running.clone());
+    let (engine, _requests) = Engine::new(running.clone(), settings());
     let api = api(engine);
     assert_eq!(api.description(|_| "{}".into()), "{}");
     assert_eq!(api.description(|_| unreachable!("it was made")), "{}");
@@ -38,6 +39,10 @@ fn the_description_is_made_once_for_each_rules() {
 
 fn api(engine: Engine) -> Api {
     Api::new(engine, "journal.jsonl".into(), Arc::new(|rules| crate::evaluator(rules, 1)), None, None)
+}
+
+fn settings() -> Settings {
+    crate::Config::default().settings()
 }
 
 fn built_in() -> RunningRules {

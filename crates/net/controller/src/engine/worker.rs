@@ -23,11 +23,11 @@ use weft_core::logical_flows::LogicalFlows;
 use weft_core::machine::{Effect, Event, Machine, Request, RequestId};
 use weft_core::now::Now;
 
-use super::{Answer, Applied, ChangeRequest, EngineError, Listing, Query, Requests};
+use super::{Answer, Applied, ChangeRequest, EngineError, Listing, Query, Requests, Settings};
 use crate::activity::Work;
 use crate::drivers::Running;
 use crate::flow_counts::Counting;
-use crate::journal::{Journal, JournalError, Keep};
+use crate::journal::{Journal, JournalError};
 use crate::receipts::{self, ReceiptLog};
 use crate::surveys;
 use crate::watchers::Watchers;
@@ -105,8 +105,8 @@ impl Worker {
         drivers: Running,
         requests: Requests,
         news: mpsc::Receiver<SwitchNews>,
-        keep: Keep,
     ) -> Result<Self, EngineError> {
+        let keep = requests.settings.borrow().keep;
         let mut worker = Worker {
             machine,
             journal,
@@ -171,6 +171,7 @@ impl Worker {
 
     /// Handles waiting inputs, up to the limits of a group, and then all that was observed of switches.
     fn group(&mut self, mut input: Option<Input>) -> Result<(), EngineError> {
+        self.adjust();
         let begun = Instant::now();
         let mut taken = 0;
         while let Some(this) = input {
@@ -197,6 +198,16 @@ impl Worker {
             input = if full { None } else { self.waiting() };
         }
         self.step(Event::Look)
+    }
+
+    /// Takes other settings, if there are any.
+    fn adjust(&mut self) {
+        // The sender ends with the daemon.
+        if self.requests.settings.has_changed().unwrap_or(false) {
+            let Settings { policy, keep } = *self.requests.settings.borrow_and_update();
+            self.machine.follow(&policy);
+            self.folding.keep(keep);
+        }
     }
 
     /// Gives the machine an event, and computes what follows from what was observed.
@@ -270,7 +281,7 @@ impl Worker {
                 None => std::future::pending().await,
             }
         };
-        let Requests { changes, queries, stop, .. } = &mut self.requests;
+        let Requests { changes, queries, stop, settings, .. } = &mut self.requests;
         tokio::select! {
             // A dropped sender means stop too.
             _ = stop.wait_for(|stop| *stop) => None,
@@ -278,6 +289,11 @@ impl Worker {
             query = queries.recv() => query.map(Input::Query),
             Some(news) = self.news.recv() => Some(Input::News(news)),
             () = look => Some(Input::Look),
+            // It is looked at as the begin of the group.
+            Ok(()) = settings.changed() => {
+                settings.mark_changed();
+                Some(Input::Look)
+            }
             () = self.folding.ready() => Some(Input::Look),
         }
     }

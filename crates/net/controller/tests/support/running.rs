@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use weft_client::pb;
 use weft_client::{Client, ClientError};
-use weft_core::{Patience, Rules};
+use weft_core::Rules;
 
 use crate::support::drivers::Switches;
 use crate::support::web::Web;
@@ -44,14 +44,11 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         credentials: None,
         tokens: None,
         probe: PROBE,
-        rule_rows: weft_core::core::RULE_ROWS,
-        declared_tenants: false,
+        settings: controller::Config::default().settings(),
         rules,
         evaluator: Arc::new(|rules: &Rules| Ok(reference(rules) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
         dial_in: None,
-        patience: Patience::default(),
-        keep: controller::Config::default().keep(),
         take_over: false,
     }
 }

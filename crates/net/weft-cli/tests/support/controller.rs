@@ -46,11 +46,21 @@ impl Controller {
 
     /// The same, with more lines in its configuration.
     pub(crate) fn start_with(folder: &Folder, more: &str) -> Controller {
-        let listen = Self::endpoint(folder);
-        folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{listen}\"\n{more}"));
+        Self::configure(folder, more);
         let mut command = folder.command(&["controller", "--config", "weft.toml"]);
         let log = fs::File::create(folder.path("log")).unwrap();
         Controller(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    /// Writes its configuration, with these lines after the first two.
+    pub(crate) fn configure(folder: &Folder, more: &str) {
+        let listen = Self::endpoint(folder);
+        folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{listen}\"\n{more}"));
+    }
+
+    /// Lets it read its configuration again.
+    pub(crate) fn hang_up(&self) {
+        kill_process(Pid::from_child(&self.0), Signal::HUP).unwrap();
     }
 
     /// A client, once it answers.

@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// From now on, objects can name only tenants that are declared, or any.
-    pub fn require_declared_tenants(&mut self, are_required: bool) {
+    pub(crate) fn require_declared_tenants(&mut self, are_required: bool) {
         self.declared_tenants = are_required;
     }
 

@@ -132,6 +132,12 @@ impl Fleet {
         }
     }
 
+    /// From now on, hosts count as lost and back with this patience.
+    pub(crate) fn wait_for_hosts(&mut self, patience: Patience) {
+        self.watch.patience = patience;
+        self.watch.look();
+    }
+
     /// The connections are to be judged again.
     pub(crate) fn look_again(&mut self) {
         self.watch.look();

@@ -44,6 +44,11 @@ impl<S: Store> Folding<S> {
         Folding { keep, thread: None, not_before: Instant::now(), ready: Arc::default() }
     }
 
+    /// Keeps records in this way from now on.
+    pub(super) fn keep(&mut self, keep: Keep) {
+        self.keep = keep;
+    }
+
     /// Waits until a fold is there.
     pub(crate) async fn ready(&self) {
         self.ready.notified().await;

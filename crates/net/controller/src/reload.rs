@@ -1,0 +1,54 @@
+//! A running controller reads its configuration again when it gets SIGHUP, and takes what can change while it runs.
+
+use tokio::signal::unix::Signal;
+use tracing::{error, info, warn};
+
+use crate::config::{Changed, Config, Effective};
+use crate::engine::Engine;
+use crate::log::Level;
+
+/// The configuration of a running controller, and who must know of another one.
+pub(crate) struct Reload {
+    effective: Effective,
+    engine: Engine,
+    level: Level,
+}
+
+impl Reload {
+    pub(crate) fn new(effective: Effective, engine: Engine, level: Level) -> Self {
+        Reload { effective, engine, level }
+    }
+
+    /// Reads it again with each signal.
+    pub(crate) async fn follow(mut self, mut signals: Signal) {
+        while signals.recv().await.is_some() {
+            match Config::load(&self.effective.path, std::env::vars_os()) {
+                Ok(later) => self.take(later),
+                Err(fault) => {
+                    for fault in fault.to_string().lines() {
+                        error!(fault, "the configuration cannot be used; the former one stays in use");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes what can change. The rest of the configuration waits for a restart, and is told again with each signal until then.
+    fn take(&mut self, later: Effective) {
+        let changes = self.effective.changes_to(&later);
+        if changes.is_empty() {
+            info!("the configuration has not changed");
+        }
+        for Changed { key, from, to, origin } in &changes {
+            if key.reloads {
+                info!(key = key.name, from, to, %origin, "the configuration has changed");
+            } else {
+                warn!(key = key.name, from, to, %origin, "this change of the configuration takes effect after a restart");
+            }
+        }
+        self.effective.take_what_reloads(later);
+        let config = &self.effective.config;
+        self.engine.adjust(config.settings());
+        self.level.set(&config.log);
+    }
+}
