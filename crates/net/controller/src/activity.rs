@@ -60,6 +60,14 @@ pub struct Busy {
     pub rows: u64,
 }
 
+/// Where the engine thread is in its work: two equal looks find it at the same point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    since: Instant,
+    rule: Option<u64>,
+    rows: u64,
+}
+
 impl Activity {
     /// Other work begins.
     pub(crate) fn begin(&self, work: Work) {
@@ -82,6 +90,13 @@ impl Activity {
         let (work, since) = self.now().clone()?;
         let (rule, rows) = self.0.progress.read();
         Some(Busy { with: work.to_string(), time: since.elapsed(), rule, rows })
+    }
+
+    /// Where the thread is in its work; `None` if it rests.
+    pub(crate) fn look(&self) -> Option<Look> {
+        let (_, since) = self.now().clone()?;
+        let (rule, rows) = self.0.progress.read();
+        Some(Look { since, rule, rows })
     }
 
     /// Logs each work that takes very long, once. Never ends.

@@ -16,7 +16,6 @@ use weft_core::core::RULE_ROWS;
 use weft_core::levels::Patience;
 use weft_core::machine::Policy;
 
-use crate::engine::Settings;
 use crate::journal::Keep;
 
 mod contradictions;
@@ -27,6 +26,15 @@ mod values;
 pub use effective::{Changed, Effective, Origin};
 pub use reading::{ConfigError, Fault, VARIABLE};
 pub use values::{EngineKind, Listen, Packages, Percent, SocketMode, TenantNames, Workers};
+
+/// What a running engine takes from a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// What the machine does.
+    pub policy: Policy,
+    /// How long records are kept.
+    pub keep: Keep,
+}
 
 /// A key of the configuration, for the reference page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

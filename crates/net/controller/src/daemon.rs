@@ -19,10 +19,10 @@ use weft_core::record::Record;
 use weft_core::rules::{Rules, RulesError};
 
 use crate::api::Api;
-use crate::config::{Listen, SocketMode};
+use crate::config::{Listen, Settings, SocketMode};
 use crate::dial_in::{DialIn, Entrances, Targets};
 use crate::drivers::{Drivers, Running, Start};
-use crate::engine::{self, Engine, EngineError, Saving, Settings, Worker};
+use crate::engine::{self, Engine, EngineError, Saving, Worker};
 use crate::evaluators::edit;
 use crate::identification::Identification;
 use crate::journal::{self, Journal, JournalError, Lock, Records, Replay, Saved};

@@ -16,7 +16,7 @@ use weft_client::STOPPING;
 use weft_core::core::{Refusal, StateForRules};
 use weft_core::listings::{Asked, Counts, NoListing, ToRead};
 use weft_core::logical_flows::LogicalFlows;
-use weft_core::machine::{Change, Failed, Policy};
+use weft_core::machine::{Change, Failed};
 use weft_core::peer::Origin;
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
@@ -28,9 +28,10 @@ use weft_core::underlay::Measured;
 
 use crate::activity::{Activity, Busy};
 use crate::aside::CancelOnDrop;
+use crate::config::Settings;
 use crate::drivers::{Asking, Readings};
 use crate::flow_counts::{Counted, Counting};
-use crate::journal::{JournalError, Keep};
+use crate::journal::JournalError;
 use crate::object_news::ObjectNews;
 use crate::running_rules::RunningRules;
 use crate::watchers::{Wanted, Watch, WatchError};
@@ -180,15 +181,6 @@ pub struct Engine {
     status: Published,
     activity: Activity,
     object_news: ObjectNews,
-}
-
-/// What a running engine takes from a configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// What the machine does.
-    pub policy: Policy,
-    /// How long records are kept.
-    pub keep: Keep,
 }
 
 /// The thread's end of the queues of all [`Engine`] handles.

@@ -6,6 +6,7 @@ use tracing::{error, info, warn};
 use crate::config::{Changed, Config, Effective};
 use crate::engine::Engine;
 use crate::log::Level;
+use crate::service;
 
 /// The configuration of a running controller, and who must know of another one.
 pub(crate) struct Reload {
@@ -22,6 +23,7 @@ impl Reload {
     /// Reads it again with each signal.
     pub(crate) async fn follow(mut self, mut signals: Signal) {
         while signals.recv().await.is_some() {
+            service::reloads();
             match Config::load(&self.effective.path, std::env::vars_os()) {
                 Ok(later) => self.take(later),
                 Err(fault) => {
@@ -30,6 +32,7 @@ impl Reload {
                     }
                 }
             }
+            service::serves();
         }
     }
 

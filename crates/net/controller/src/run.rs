@@ -20,6 +20,7 @@ use crate::drivers::RealDrivers;
 use crate::evaluators::dataflow;
 use crate::log::{Level, Log};
 use crate::reload::Reload;
+use crate::service;
 use crate::tokens::Tokens;
 
 /// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
@@ -107,7 +108,13 @@ fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), 
         let daemon = daemon.map_err(panicked)??;
         let reload = Reload::new(effective.clone(), daemon.engine().clone(), level);
         let reload = tokio::spawn(reload.follow(hangups));
-        let result = daemon.run(shutdown).await;
+        tokio::spawn(service::stay_alive(daemon.engine().activity().clone()));
+        service::serves();
+        let stopped = async {
+            shutdown.await;
+            service::stops();
+        };
+        let result = daemon.run(stopped).await;
         reload.abort();
         result
     });

@@ -1,5 +1,6 @@
-//! A controller that reads its configuration again while it runs.
+//! A controller that reads its configuration again while it runs, and what it tells systemd.
 
+use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
 use weft_client::{Client, ClientError};
@@ -62,4 +63,35 @@ fn a_running_controller_takes_what_it_can_and_says_what_it_cannot() {
         logged(&folder, &["ERROR", "weft.toml:3:7: ", "loud", "is no level; use a level (off, error,"]);
         controller.terminate();
     });
+}
+
+#[test]
+fn systemd_is_told_that_the_controller_serves_is_alive_reloads_and_stops() {
+    let folder = Folder::new();
+    let socket = UnixDatagram::bind(folder.path("notify")).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    // Until one comes that begins like this. What is alive says so again and again.
+    let told = |wanted: &str| {
+        let mut buffer = [0; 256];
+        loop {
+            let bytes = socket.recv(&mut buffer).unwrap_or_else(|error| panic!("no {wanted}: {error}"));
+            let text = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
+            if text.starts_with(wanted) {
+                return text;
+            }
+            assert_eq!(text, "WATCHDOG=1\n", "before {wanted}");
+        }
+    };
+    let path = folder.path("notify");
+    let variables = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "200000")];
+    let controller = Controller::start_as_service(&folder, &variables);
+    told("READY=1\n");
+    for _ in 0..3 {
+        told("WATCHDOG=1\n");
+    }
+    controller.hang_up();
+    let reloading = told("RELOADING=1\n");
+    assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
+    told("READY=1\n");
+    controller.terminate_after(|| drop(told("STOPPING=1\n")));
 }

@@ -5,7 +5,7 @@ use weft_client::pb::controller_server::ControllerServer;
 use weft_client::{Client, ClientError};
 
 use super::*;
-use crate::engine::Settings;
+use crate::config::Settings;
 use crate::running_rules::RunningRules;
 
 #[tokio::test]

@@ -23,8 +23,9 @@ use weft_core::logical_flows::LogicalFlows;
 use weft_core::machine::{Effect, Event, Machine, Request, RequestId};
 use weft_core::now::Now;
 
-use super::{Answer, Applied, ChangeRequest, EngineError, Listing, Query, Requests, Settings};
+use super::{Answer, Applied, ChangeRequest, EngineError, Listing, Query, Requests};
 use crate::activity::Work;
+use crate::config::Settings;
 use crate::drivers::Running;
 use crate::flow_counts::Counting;
 use crate::journal::{Journal, JournalError};

@@ -47,7 +47,18 @@ impl Controller {
     /// The same, with more lines in its configuration.
     pub(crate) fn start_with(folder: &Folder, more: &str) -> Controller {
         Self::configure(folder, more);
+        Self::spawn(folder, &[])
+    }
+
+    /// The same, with variables that systemd sets.
+    pub(crate) fn start_as_service(folder: &Folder, variables: &[(&str, &str)]) -> Controller {
+        Self::configure(folder, "");
+        Self::spawn(folder, variables)
+    }
+
+    fn spawn(folder: &Folder, variables: &[(&str, &str)]) -> Controller {
         let mut command = folder.command(&["controller", "--config", "weft.toml"]);
+        command.envs(variables.iter().copied());
         let log = fs::File::create(folder.path("log")).unwrap();
         Controller(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
@@ -100,8 +111,14 @@ impl Controller {
     }
 
     /// Lets it end in order, and waits until it is gone.
-    pub(crate) fn terminate(mut self) {
+    pub(crate) fn terminate(self) {
+        self.terminate_after(|| ());
+    }
+
+    /// The same; what happens meanwhile comes before its end is awaited.
+    pub(crate) fn terminate_after(mut self, meanwhile: impl FnOnce()) {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
+        meanwhile();
         assert!(self.0.wait().unwrap().success());
     }
 }
