@@ -20,6 +20,8 @@ pub(crate) enum Verb {
     Read,
     /// It may change anything.
     Change,
+    /// It asks whether the controller lives. Everybody may.
+    Health,
 }
 
 /// The calls of the API. A test holds that each has an entry here.
@@ -55,6 +57,8 @@ const ABOUT: [&str; 3] = [
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 ];
+/// The paths of HTTP that say whether the controller lives, and whether it serves.
+pub(crate) const HEALTH: [&str; 2] = ["/livez", "/readyz"];
 /// The paths of HTTP that describe the API.
 const DESCRIPTIONS: [&str; 3] = ["openapi.json", "schema", "listings"];
 /// The paths that are of objects beside those of their kinds: documents that are applied, and the status.
@@ -83,6 +87,9 @@ fn verb<B>(request: &Request<B>) -> Verb {
         let found = CALLS.iter().find(|(name, _)| service == SERVICE && *name == call);
         let about = ABOUT.contains(&service).then_some(Verb::Describe);
         return found.map(|(_, verb)| *verb).or(about).unwrap_or(Verb::Change);
+    }
+    if HEALTH.contains(&path) {
+        return Verb::Health;
     }
     let parts: Vec<&str> = path.strip_prefix("/v1/").unwrap_or_default().split('/').collect();
     // The names of kinds are none of those that the API itself has.
@@ -120,6 +127,7 @@ impl Access {
 
     fn refusal(&self, verb: Verb) -> Option<Status> {
         let identity = match self {
+            _ if verb == Verb::Health => return None,
             Access::Open => return None,
             Access::Unknown => {
                 return Some(Status::unauthenticated(

@@ -18,6 +18,7 @@ pub(crate) struct Activity(Arc<Inner>);
 struct Inner {
     now: Mutex<Option<(Work, Instant)>>,
     progress: Progress,
+    pulse: Mutex<Pulse>,
 }
 
 /// A piece of work of the engine thread.
@@ -62,7 +63,7 @@ pub struct Busy {
 
 /// Where the engine thread is in its work: two equal looks find it at the same point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+struct Look {
     since: Instant,
     rule: Option<u64>,
     rows: u64,
@@ -92,8 +93,15 @@ impl Activity {
         Some(Busy { with: work.to_string(), time: since.elapsed(), rule, rows })
     }
 
+    /// For how long the thread has been at one point of its work, as far as somebody has looked; `None` if it has gone on since the last
+    /// look, or rests.
+    pub(crate) fn stuck(&self, now: Instant) -> Option<Duration> {
+        let look = self.look();
+        self.0.pulse.lock().unwrap_or_else(PoisonError::into_inner).stuck(look, now)
+    }
+
     /// Where the thread is in its work; `None` if it rests.
-    pub(crate) fn look(&self) -> Option<Look> {
+    fn look(&self) -> Option<Look> {
         let (_, since) = self.now().clone()?;
         let (rule, rows) = self.0.progress.read();
         Some(Look { since, rule, rows })
@@ -104,6 +112,8 @@ impl Activity {
         let mut told = None;
         loop {
             tokio::time::sleep(STALLED / 4).await;
+            // So that whoever asks learns of the time before.
+            self.stuck(Instant::now());
             let now = self.now().clone();
             let Some((work, since)) = now else { continue };
             if since.elapsed() < STALLED || told == Some(since) {
@@ -119,5 +129,42 @@ impl Activity {
     fn now(&self) -> MutexGuard<'_, Option<(Work, Instant)>> {
         // Nothing panics while it is locked.
         self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was last seen of the engine thread, and since when it is the same.
+#[derive(Debug, Default)]
+struct Pulse(Option<(Look, Instant)>);
+
+impl Pulse {
+    /// For how long the thread has been at one point of its work; `None` if it has gone on since the last look, or rests.
+    fn stuck(&mut self, look: Option<Look>, now: Instant) -> Option<Duration> {
+        let since = self.0.filter(|(last, _)| Some(*last) == look).map(|(_, since)| since);
+        self.0 = look.map(|look| (look, since.unwrap_or(now)));
+        Some(now.saturating_duration_since(since?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_counts_rows_or_takes_up_other_work_is_alive() {
+        let (activity, begun) = (Activity::default(), Instant::now());
+        let stuck = |activity: &Activity, seconds| {
+            activity.stuck(begun + Duration::from_secs(seconds)).map(|time| time.as_secs())
+        };
+        assert_eq!([stuck(&activity, 0), stuck(&activity, 50)], [None; 2], "it rests");
+        activity.begin(Work::Journal);
+        assert_eq!(stuck(&activity, 60), None);
+        assert_eq!([stuck(&activity, 70), stuck(&activity, 90)], [Some(10), Some(30)]);
+        activity.begin(Work::Transaction("alice".to_owned()));
+        assert_eq!(stuck(&activity, 100), None);
+        activity.progress().add_rows(7);
+        assert_eq!(stuck(&activity, 200), None, "a long derivation counts rows");
+        assert_eq!(stuck(&activity, 210), Some(10));
+        activity.rest();
+        assert_eq!(stuck(&activity, 220), None);
     }
 }

@@ -126,6 +126,11 @@ impl Api {
         }
     }
 
+    /// The engine that it asks.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// The problems of the controller itself.
     fn own_problems(&self) -> Vec<pb::Problem> {
         let not_after = self.credentials.as_ref().and_then(|own| own.not_after());

@@ -384,6 +384,11 @@ impl Engine {
         self.activity.read()
     }
 
+    /// Whether it is told to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
     /// What the engine thread is doing, for who watches it.
     pub(crate) fn activity(&self) -> &Activity {
         &self.activity

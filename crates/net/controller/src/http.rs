@@ -9,6 +9,7 @@
 //! | `query` | parameters of a request |
 //! | `objects` | objects: read, listed, changed |
 //! | `questions` | everything else |
+//! | `health` | whether the controller lives and serves |
 //! | `answer` | messages as answers, whole or as lines |
 //! | `openapi` | the description of all this, made of the rules that run |
 //!
@@ -33,6 +34,7 @@ use crate::api::Api;
 use crate::problem::{Problem, is_grpc, not_found};
 
 mod answer;
+mod health;
 mod objects;
 mod openapi;
 mod paths;
@@ -44,6 +46,7 @@ mod questions;
 /// # Errors
 /// The description that is built in cannot be read.
 pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, String> {
+    let health = health::router(api.engine().clone(), restored.clone());
     let api = Arc::new(api);
     let grpc = grpc(api.clone())?.into_axum_router().reset_fallback();
     let http = paths::router();
@@ -52,7 +55,7 @@ pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, S
     });
     let http = http.layer(axum::middleware::from_fn(from_no_other_site));
     let all = http.merge(grpc).fallback(fallback).layer(axum::Extension(api));
-    Ok(all.layer(axum::middleware::from_fn_with_state(restored, once_restored)))
+    Ok(all.layer(axum::middleware::from_fn_with_state(restored, once_restored)).merge(health))
 }
 
 /// Lets a request wait for the controller that starts. What it says before it knows its state would be wrong.

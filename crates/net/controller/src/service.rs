@@ -1,12 +1,12 @@
 //! What systemd is told of its service (`sd_notify(3)`): that the controller serves, reads its configuration again, stops, and is alive.
 //! Without systemd, nothing is told.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sd_notify::NotifyState;
 use tracing::{debug, error};
 
-use crate::activity::{Activity, Look};
+use crate::activity::Activity;
 
 /// How often in the time of the watchdog the controller says that it is alive.
 const TIMES: u32 = 4;
@@ -39,9 +39,8 @@ fn tell(states: &[NotifyState<'_>]) {
 /// restarts it: a controller that answers and computes nothing is worse than none. Never completes.
 pub(crate) async fn stay_alive(activity: Activity) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return std::future::pending().await };
-    let mut pulse = Pulse::default();
     loop {
-        match pulse.stuck(activity.look(), Instant::now()) {
+        match activity.stuck(Instant::now()) {
             None => tell(&[NotifyState::Watchdog]),
             Some(time) if time > limit / 2 => {
                 error!(
@@ -51,45 +50,5 @@ pub(crate) async fn stay_alive(activity: Activity) {
             Some(_) => {}
         }
         tokio::time::sleep(limit / TIMES).await;
-    }
-}
-
-/// What was last seen of the engine thread, and since when it is the same.
-#[derive(Debug, Default)]
-struct Pulse(Option<(Look, Instant)>);
-
-impl Pulse {
-    /// For how long the thread has been at one point of its work; `None` if it has gone on since the last look, or rests.
-    fn stuck(&mut self, look: Option<Look>, now: Instant) -> Option<Duration> {
-        let since = self.0.filter(|(last, _)| Some(*last) == look).map(|(_, since)| since);
-        self.0 = look.map(|look| (look, since.unwrap_or(now)));
-        Some(now.saturating_duration_since(since?))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::activity::Work;
-
-    #[test]
-    fn a_thread_that_counts_rows_or_takes_up_other_work_is_alive() {
-        let (activity, begun) = (Activity::default(), Instant::now());
-        let mut pulse = Pulse::default();
-        let mut stuck = |activity: &Activity, seconds| {
-            let now = begun + Duration::from_secs(seconds);
-            pulse.stuck(activity.look(), now).map(|time| time.as_secs())
-        };
-        assert_eq!([stuck(&activity, 0), stuck(&activity, 50)], [None; 2], "it rests");
-        activity.begin(Work::Journal);
-        assert_eq!(stuck(&activity, 60), None);
-        assert_eq!([stuck(&activity, 70), stuck(&activity, 90)], [Some(10), Some(30)]);
-        activity.begin(Work::Transaction("alice".to_owned()));
-        assert_eq!(stuck(&activity, 100), None);
-        activity.progress().add_rows(7);
-        assert_eq!(stuck(&activity, 200), None, "a long derivation counts rows");
-        assert_eq!(stuck(&activity, 210), Some(10));
-        activity.rest();
-        assert_eq!(stuck(&activity, 220), None);
     }
 }

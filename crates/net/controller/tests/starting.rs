@@ -12,6 +12,7 @@ use weft_core::Rules;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start, start_with, within};
+use crate::support::web::Web;
 use crate::support::{RULES, reference, rules};
 
 /// What a client of HTTP/2 says first: the preface and empty settings (RFC 9113, 3.4 and 6.5).
@@ -54,7 +55,18 @@ async fn requests_wait_for_a_controller_that_starts_and_their_connections_are_se
     let mut client = Client::connect(&format!("unix:{}", socket.display())).await.unwrap();
     let mut asked = Box::pin(client.get_with_states("switch", Some("blue")));
     assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // Whether it lives and serves is known before.
+    let mut web = Web::connect(&socket).await;
+    let live = web.ask("GET", "/livez", &[], "").await;
+    assert_eq!((live.status.as_u16(), live.text.as_str()), (200, "ok\n"));
+    let ready = web.ask("GET", "/readyz", &[], "").await;
+    let restoring = "starting: the state is restored from the journal\n";
+    assert_eq!((ready.status.as_u16(), ready.text.as_str()), (503, restoring));
+    assert_eq!(ready.header("cache-control"), "no-store");
     release.send(()).unwrap();
     assert_eq!(within(asked).await.unwrap().len(), 1, "the answer knows the state");
-    within(starting).await.unwrap().stop().await;
+    let started = within(starting).await.unwrap();
+    let ready = started.web().await.ask("GET", "/readyz", &[], "").await;
+    assert_eq!((ready.status.as_u16(), ready.text.as_str()), (200, "ok\n"));
+    started.stop().await;
 }

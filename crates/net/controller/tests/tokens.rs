@@ -49,10 +49,13 @@ impl Guarded {
 
     /// The answer to a request over HTTP by a client without a certificate.
     async fn ask(&self, headers: &str) -> String {
+        self.ask_for("/v1/switches", headers).await
+    }
+
+    async fn ask_for(&self, path: &str, headers: &str) -> String {
         let trust = Credentials::load(self.secure.authority.trust()).unwrap();
         let mut web = self.secure.stream(&trust).await;
-        let request =
-            format!("GET /v1/switches HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
         web.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         within(web.read_to_string(&mut answer)).await.unwrap();
@@ -116,6 +119,11 @@ async fn strangers_and_bad_tokens_get_nothing() {
     refused(&guarded.ask(&format!("authorization: Bearer {old}\r\n")).await, "the token has expired");
     let answer = guarded.ask(&format!("Authorization: bearer  {good}\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+
+    for path in ["/livez", "/readyz"] {
+        let answer = guarded.ask_for(path, "").await;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+    }
 
     let error = guarded.client(None).await.status().await.unwrap_err();
     assert!(matches!(error, ClientError::Forbidden(_)), "{error}");

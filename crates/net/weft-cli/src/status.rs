@@ -1,5 +1,6 @@
 //! `weft status`: the controller, its switches, and what the network cannot fulfil; or what is up of a tenant.
 
+mod headline;
 mod tenant;
 
 use std::collections::BTreeMap;
@@ -139,7 +140,7 @@ fn to_json(status: &StatusResponse, counts: Option<&FlowCounts>) -> String {
         .collect();
     let mut shown = json!({
         "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
-        "problems": problems, "rules": status.rules, "tenants": status.tenants,
+        "problems": problems, "rules": status.rules, "tenants": status.tenants, "well": headline::is_well(status),
     });
     if let Some(engine) = &status.engine {
         shown["engine"] = json!({
@@ -155,6 +156,7 @@ fn to_json(status: &StatusResponse, counts: Option<&FlowCounts>) -> String {
 
 fn to_text(status: &StatusResponse, counts: Option<&FlowCounts>) -> String {
     let mut text = String::new();
+    text += &headline::headline(status);
     text += &format!("controller {}, last transaction {}\n", status.version, status.last_txn);
     if status.rules != [builtin::NAME] {
         text += &format!("rules: {}\n", status.rules.join(", "));
