@@ -108,7 +108,8 @@ async fn admit_all(listener: Listener, target: String, inbound: Arc<Inbound>, cr
         let (inbound, credentials) = (inbound.clone(), credentials.clone());
         handshakes.spawn(async move {
             let peer = connection.caller().peer;
-            let from = peer.to_string();
+            // Without the port, which differs each time.
+            let from = peer.address.map(|address| address.ip().to_string()).unwrap_or_default();
             match admit(connection, &from, &target, &inbound, &credentials).await {
                 Ok(node) => debug!(switch = node, from, target = &*target, "switch has dialled in"),
                 Err(error) => refusals.refused(&peer, &format_args!("at {target}: {error}")),

@@ -341,7 +341,10 @@ impl Connection {
     /// An error once the connection must end.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(tenure) = &mut self.tenure else { return Ok(()) };
-        let why = if Pin::new(&mut tenure.closed).poll(context).is_ready() {
+        // What is closed is asked again while it ends, and a receiver that is done must not be polled.
+        let is_closed =
+            tenure.closed.is_terminated() || Pin::new(&mut tenure.closed).poll(context).is_ready();
+        let why = if is_closed {
             "closed in favour of another connection"
         } else if tenure.is_silent(context) {
             "silent for too long"

@@ -38,6 +38,8 @@ impl Reload {
 
     /// Takes what can change. The rest of the configuration waits for a restart, and is told again with each signal until then.
     fn take(&mut self, later: Effective) {
+        // First, so that the lines below are those of the new level.
+        self.level.set(&later.config.log);
         let changes = self.effective.changes_to(&later);
         if changes.is_empty() {
             info!("the configuration has not changed");
@@ -50,8 +52,6 @@ impl Reload {
             }
         }
         self.effective.take_what_reloads(later);
-        let config = &self.effective.config;
-        self.engine.adjust(config.settings());
-        self.level.set(&config.log);
+        self.engine.adjust(self.effective.config.settings());
     }
 }

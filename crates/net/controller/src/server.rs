@@ -21,6 +21,7 @@ use tokio_stream::StreamExt as _;
 use tonic::codegen::{BoxFuture, Service as _, http};
 use tracing::debug;
 
+use crate::access::HEALTH;
 use crate::identification::{Admitted, Identification, WhileGood};
 use crate::listener::{Caller, Listener, Refusals};
 use crate::problem::{failed, is_grpc};
@@ -139,7 +140,9 @@ impl hyper::service::Service<http::Request<Incoming>> for OfConnection {
                 return Box::pin(std::future::ready(Ok(refused)));
             }
         };
-        let mut request = request.map(Body::new);
+        // Strangers may ask for these: nothing of theirs is held.
+        let is_of_health = HEALTH.contains(&request.uri().path());
+        let mut request = request.map(|body| if is_of_health { Body::empty() } else { Body::new(body) });
         request.extensions_mut().insert(caller);
         let answer = self.app.clone().call(request);
         let Some(lease) = lease else { return answer };

@@ -273,7 +273,7 @@ async fn a_second_switch_with_the_same_certificate_is_refused_and_a_problem() {
     for target in setting.targets() {
         assert!(is_refused(&target, &hv1).await, "{target}");
     }
-    let second = "connection: a second switch has dialled in from 127.0.0.1:";
+    let second = "connection: a second switch has dialled in from 127.0.0.1 ";
     let status = status_when(&mut client, |status| status.switches[0].last_error.starts_with(second)).await;
     assert!(status.switches[0].synced, "{status:?}");
     dialling.iter().for_each(JoinHandle::abort);

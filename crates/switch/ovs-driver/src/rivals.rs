@@ -47,7 +47,7 @@ impl Rivals {
         Some(format!(
             "a second switch has dialled in from {from} with the certificate of this node, while the one from {connected} is connected; \
              it was refused. If two hosts have this certificate, give each its own. A switch that was cut off is admitted again within \
-             ten seconds"
+             twenty seconds"
         ))
     }
 }

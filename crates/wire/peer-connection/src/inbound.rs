@@ -169,7 +169,8 @@ impl Inbound {
         if state.closed {
             return Err(NotTaken::Unexpected(name.to_owned()));
         }
-        if let Some(connected) = state.connected.clone() {
+        // One that nobody has taken yet may be dead by now, and gives way.
+        if let Some(connected) = state.connected.clone().filter(|_| state.waiting.is_none()) {
             drop(state);
             let refused = Refused { from: from.to_owned(), connected: connected.clone(), at: Instant::now() };
             place.refused.send_replace(Some(refused));
@@ -304,8 +305,11 @@ mod tests {
         let refused = expected.refused();
         let (_peer, stream) = pair();
         inbound.arrived("hv1", TARGET, "192.0.2.11:1", stream).unwrap();
-        for in_use in [false, true] {
-            let used = if in_use { Some(inbound.take("hv1", TARGET).await.unwrap()) } else { None };
+        // The newest of those that nobody has taken counts.
+        let (_peer, stream) = pair();
+        inbound.arrived("hv1", TARGET, "192.0.2.11:1", stream).unwrap();
+        {
+            let used = inbound.take("hv1", TARGET).await.unwrap();
             let (mut second, stream) = pair();
             let error = inbound.arrived("hv1", TARGET, "192.0.2.99:2", stream).unwrap_err();
             assert_eq!(error.to_string(), "hv1 is connected from 192.0.2.11:1");

@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 
 use nlog_data::quotation::cut;
 use openflow_rs::nearest;
-use serde::de::value::StrDeserializer;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::contradictions::contradictions;
 use super::{Config, Effective, KEYS, Origin};
 
-/// The begin of the names of variables. What follows is the key, in capitals: `WEFT_CONFIG_LOG`.
+/// The prefix of the variables. What follows is the key, in capitals: `WEFT_CONFIG_LOG`.
 pub const VARIABLE: &str = "WEFT_CONFIG_";
 
 /// Why the configuration cannot be used.
@@ -117,11 +116,9 @@ impl Reading<'_> {
         let mut variables: Vec<(OsString, OsString)> = variables.into_iter().collect();
         variables.sort();
         for (variable, value) in variables {
-            let Some(variable) = variable.to_str().filter(|name| name.starts_with(VARIABLE)) else {
-                continue;
-            };
-            let (name, place) =
-                (variable.trim_start_matches(VARIABLE).to_lowercase(), Place::Variable(variable.to_owned()));
+            let Some(variable) = variable.to_str() else { continue };
+            let Some(key) = variable.strip_prefix(VARIABLE) else { continue };
+            let (name, place) = (key.to_lowercase(), Place::Variable(variable.to_owned()));
             let Some(value) = value.to_str() else {
                 self.fault(place, "its value is not UTF-8");
                 continue;
@@ -142,10 +139,10 @@ impl Reading<'_> {
         if let Some(Ok(())) = typed {
             return Ok(());
         }
-        let text = StrDeserializer::<serde::de::value::Error>::new(value);
+        let quoted = toml::Value::String(value.to_owned()).to_string();
+        let text = ValueDeserializer::parse(&quoted).map_err(|error| error.message().to_owned())?;
         match (self.config.set(name, text), typed) {
-            (Some(Err(_)), Some(Err(error))) => Err(error.message().to_owned()),
-            (Some(Err(error)), _) => Err(error.to_string()),
+            (Some(Err(_)), Some(Err(error))) | (Some(Err(error)), _) => Err(error.message().to_owned()),
             _ => Ok(()),
         }
     }
@@ -158,7 +155,7 @@ impl Reading<'_> {
         self.fault(place, &format!("unknown key `{name}`; {hint}"));
     }
 
-    /// The place of some bytes of the file; its begin if they are not known.
+    /// The place of some bytes of the file; its beginning if they are not known.
     fn at(&self, span: Option<Range<usize>>) -> Place {
         let start = span.map_or(0, |span| span.start);
         let before = self.text.get(..start).unwrap_or_default();

@@ -164,6 +164,7 @@ fn variables_override_the_file_and_need_no_quotes() {
         ("WEFT_CONFIG_SOCKET_MODE", "0660"),
         ("WEFT_CONFIG_LISTEN", "127.0.0.1:7"),
         ("WEFT_CONFIG_TAKE_OVER", "true"),
+        ("WEFT_CONFIG_TOKENS", "/t.toml"),
         ("WEFT_CONFIG_RULES", "[\"builtin\", \"/q\"]"),
         ("WEFT_CONFIGURATION", "is another one"),
     ];
@@ -171,6 +172,7 @@ fn variables_override_the_file_and_need_no_quotes() {
     let config = &effective.config;
     assert_eq!((config.log.as_str(), config.workers.get(), config.host_lost_after), ("debug", 3, 5));
     assert_eq!((config.socket_mode, config.take_over), (SocketMode(0o660), true));
+    assert_eq!(config.tokens.as_deref(), Some(Path::new("/t.toml")));
     assert_eq!(config.listen, Listen::Tcp(([127, 0, 0, 1], 7).into()));
     assert_eq!(config.rules.paths(), [Path::new("builtin"), Path::new("/q")]);
     // What contradicts others is told where it comes from.

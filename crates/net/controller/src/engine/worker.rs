@@ -290,7 +290,7 @@ impl Worker {
             query = queries.recv() => query.map(Input::Query),
             Some(news) = self.news.recv() => Some(Input::News(news)),
             () = look => Some(Input::Look),
-            // It is looked at as the begin of the group.
+            // The group takes them when it begins.
             Ok(()) = settings.changed() => {
                 settings.mark_changed();
                 Some(Input::Look)

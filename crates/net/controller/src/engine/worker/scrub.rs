@@ -6,7 +6,7 @@ use tracing::debug;
 
 use weft_core::machine::Effect;
 
-use super::{EngineError, Input, Worker, now};
+use super::{EngineError, Input, Work, Worker, now};
 
 /// The time from the end of one comparison to the begin of the next. A comparison takes about as long as a start.
 pub(crate) const SCRUB_EVERY: Duration = Duration::from_hours(1);
@@ -19,6 +19,8 @@ impl Worker {
     pub(super) fn scrub(&mut self) -> Result<Option<Input>, EngineError> {
         let begun = Instant::now();
         while self.scrub_at <= Instant::now() && !self.is_stopped() {
+            // Each part is progress.
+            self.requests.activity.begin(Work::Maintenance);
             let (is_whole, orders) = self.machine.scrub(now())?;
             self.carry_out(orders.into_iter().map(Effect::Order).collect())?;
             if is_whole {
