@@ -384,7 +384,7 @@ impl Engine {
         self.activity.read()
     }
 
-    /// Whether it is told to stop.
+    /// Whether the engine is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
         *self.stop.borrow()
     }

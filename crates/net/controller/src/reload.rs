@@ -36,7 +36,7 @@ impl Reload {
         }
     }
 
-    /// Takes what can change. The rest of the configuration waits for a restart, and is told again with each signal until then.
+    /// Takes what can change. Other changes wait for a restart; each signal logs them again.
     fn take(&mut self, later: Effective) {
         // First, so that the lines below are those of the new level.
         self.level.set(&later.config.log);

@@ -1,5 +1,5 @@
-//! What systemd is told of its service (`sd_notify(3)`): that the controller serves, reads its configuration again, stops, and is alive.
-//! Without systemd, nothing is told.
+//! Notifies systemd (`sd_notify(3)`) that the controller serves, reads its configuration again, stops, and is alive.
+//! Without systemd, it notifies nobody.
 
 use std::time::Instant;
 

@@ -50,7 +50,7 @@ fn a_running_controller_takes_what_it_can_and_says_what_it_cannot() {
         }
         logged(&folder, &["DEBUG", "reading the objects of a request"]);
 
-        // A file with faults changes nothing, and each is told.
+        // A file with faults changes nothing, and the log lists each fault.
         Controller::configure(&folder, "log = \"loud\"\nworkers = 0\n");
         controller.hang_up();
         logged(

@@ -51,7 +51,7 @@ impl Peers {
         &self.memory
     }
 
-    /// Their threads, for what is done with switches and nothing else.
+    /// The threads that serve switches and nothing else.
     pub fn threads(&self) -> Option<&tokio::runtime::Handle> {
         self.runtime.as_ref().map(Runtime::handle)
     }

@@ -38,7 +38,7 @@ impl Rivals {
         }
     }
 
-    /// What is wrong, for as long as it is told.
+    /// The problem to report, for as long as it lasts.
     pub(crate) fn problem(&mut self) -> Option<String> {
         let places = [&self.database, &self.openflow].into_iter().flatten();
         let last = places.filter_map(|place| place.borrow().clone()).max_by_key(|refused| refused.at);

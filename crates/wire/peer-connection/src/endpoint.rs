@@ -26,7 +26,7 @@ pub enum Endpoint {
         /// The name that the certificate of the peer must have: its host, unless [`named`](Endpoint::named) says otherwise.
         name: String,
     },
-    /// Wherever the peer dials in from. No text means it.
+    /// Wherever the peer dials in from. It has no textual form.
     DialIn {
         /// The name that its certificate must have.
         name: String,

@@ -41,7 +41,7 @@ pub struct Fault {
     message: String,
 }
 
-/// Where something is wrong. In the order in which it is told.
+/// The place of a fault. Faults are listed in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// In the file, with line and column from 1; columns count Unicode scalar values.

@@ -175,7 +175,7 @@ fn variables_override_the_file_and_need_no_quotes() {
     assert_eq!(config.tokens.as_deref(), Some(Path::new("/t.toml")));
     assert_eq!(config.listen, Listen::Tcp(([127, 0, 0, 1], 7).into()));
     assert_eq!(config.rules.paths(), [Path::new("builtin"), Path::new("/q")]);
-    // What contradicts others is told where it comes from.
+    // A contradiction names the variable that causes it.
     let open = with_variables("", &[("WEFT_CONFIG_LISTEN", "0.0.0.0:7")]).unwrap_err();
     assert!(open.starts_with("WEFT_CONFIG_LISTEN: other machines can connect"), "{open}");
     let many = with_variables("", &[("WEFT_CONFIG_WORKERS", "many")]).unwrap_err();
