@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use lab::{Arrived, Taps, frame};
@@ -161,9 +161,50 @@ impl Live<'_> {
         self.sender.lock().unwrap().next
     }
 
-    /// From now on `machine` sends, after this frame. Returns the number of its first datagram.
+    /// From now on `machine` sends, after this frame and after a pause, as a hypervisor pauses a machine that it moves: an
+    /// announcement can overtake a datagram that is still on its way, for they take different ways. Returns the number of
+    /// its first datagram.
     pub(crate) fn switch_over(&self, machine: &str, announcement: Option<&[u8]>) -> u32 {
-        let mut sender = self.sender.lock().unwrap();
+        let sender = self.sender.lock().unwrap();
+        self.land(&sender);
+        self.hand_over(sender, machine, announcement)
+    }
+
+    /// The number of the next datagram, once all before it have arrived.
+    pub(crate) fn pause(&self) -> u32 {
+        let sender = self.sender.lock().unwrap();
+        self.land(&sender);
+        sender.next
+    }
+
+    /// From now on `machine` sends, after this frame, without a pause.
+    pub(crate) fn continue_at(&self, machine: &str, announcement: Option<&[u8]>) {
+        self.hand_over(self.sender.lock().unwrap(), machine, announcement);
+    }
+
+    /// Waits until all datagrams that have been sent are there, or for a while: what is lost is for the end of the test.
+    fn land(&self, sender: &Sender) {
+        let start = Instant::now();
+        loop {
+            self.hear();
+            let heard = self.heard.lock().unwrap();
+            let missing = |machine: &str, to_port| heard.missing(&[machine], to_port, 0..sender.next).len();
+            if missing(&sender.machine, true) + missing(self.conversation.peer, false) == 0
+                || start.elapsed() > DEADLINE
+            {
+                return;
+            }
+            drop(heard);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn hand_over(
+        &self,
+        mut sender: MutexGuard<'_, Sender>,
+        machine: &str,
+        announcement: Option<&[u8]>,
+    ) -> u32 {
         if let Some(frame) = announcement {
             self.conversation.taps.send(machine, frame).unwrap();
         }

@@ -308,14 +308,15 @@ impl Migration<'_> {
                 border
             }
             Course::Failed => {
+                let border = live.pause();
                 scene.request(self.mover.port, &[self.old.0]);
-                live.sent()
+                border
             }
             Course::Claimed => {
                 // From its claim on the new host may have the port.
-                let border = live.sent();
+                let border = live.pause();
                 scene.plug_in(&self.new.1);
-                live.switch_over(&self.new.1, None);
+                live.continue_at(&self.new.1, None);
                 scene.wait_for_homes(self.mover.port, self.new.0, None);
                 live.wait_for_row(&both, ROW);
                 border
@@ -327,7 +328,7 @@ impl Migration<'_> {
     fn end(&self, scene: &mut Scene, random: &mut Random, live: &Live<'_>) -> (&'static str, String) {
         let port = self.mover.port;
         if self.course == Course::Returned {
-            live.switch_over(&self.old.1, Some(&announcement(random, self.mover)));
+            live.continue_at(&self.old.1, Some(&announcement(random, self.mover)));
             live.wait_for_row(&[&self.old.1], ROW);
             scene.wait_for_homes(port, self.old.0, Some(self.new.0));
         }
