@@ -37,13 +37,14 @@ fn has_program(name: &str) -> bool {
 /// The package whose tests run programs of others: clients of the API, and OpenSSL on certificates.
 pub(crate) const USES_CLIENTS: &str = "weft-cli";
 
-/// The programs that the book uses the API with, and the one that reads certificates. Each is in the Debian package of its name.
-const CLIENTS: [&str; 3] = ["curl", "jq", "openssl"];
+/// The programs that the book uses the API with, the one that reads certificates, and the one that scrapes metrics, with its `promtool`. Each
+/// is in the Debian package of its name.
+const CLIENTS: [&str; 4] = ["curl", "jq", "openssl", "prometheus"];
 
 /// What the tests of the API import, from the root of the repository.
 const REQUIREMENTS: &str = "crates/net/weft-cli/tests/python/requirements.txt";
 
-/// Ensures that the programs are there by which tests use the API and check certificates: curl, jq and openssl, and in `target/python` those of Python.
+/// Ensures that the programs are there by which tests use the API and check certificates: curl, jq, openssl and prometheus, and in `target/python` those of Python.
 pub(crate) fn clients() -> Result<()> {
     let missing: Vec<&str> = CLIENTS.into_iter().filter(|name| !has_program(name)).collect();
     if !missing.is_empty() {

@@ -4,8 +4,9 @@
 //! while they are derived, so it costs memory and time in proportion to what it allows. Time itself is no part of it: the
 //! same transaction is accepted on a slow machine too.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::quotation::grouped;
 use crate::{Transaction, Value};
@@ -64,14 +65,46 @@ impl Bound {
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Arc<Counters>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Counters {
     /// The fingerprint of the rule, or 0.
     rule: AtomicU64,
     rows: AtomicU64,
+    observer: OnceLock<Box<dyn Fn(Stage) + Send + Sync>>,
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counters").field("rule", &self.rule).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+/// A stage of a transaction, for whoever measures how long each takes: nothing here reads a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The request is compared with the present state.
+    Validate,
+    /// Rules run.
+    Derive,
+    /// A hook runs, such as one that numbers things.
+    Number,
+    /// The derived rows take effect in memory.
+    Follow,
 }
 
 impl Progress {
+    /// Calls this whenever a stage begins, in the thread that runs the transaction. Only the first observer counts.
+    pub fn observe(&self, observer: impl Fn(Stage) + Send + Sync + 'static) {
+        let _ = self.0.observer.set(Box::new(observer));
+    }
+
+    /// A stage begins.
+    pub fn enter(&self, stage: Stage) {
+        if let Some(observer) = self.0.observer.get() {
+            observer(stage);
+        }
+    }
+
     /// A transaction begins.
     pub fn begin(&self) {
         self.0.rule.store(0, Ordering::Relaxed);

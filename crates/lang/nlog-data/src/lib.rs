@@ -52,7 +52,7 @@ pub mod transaction;
 pub mod types;
 pub mod value;
 
-pub use bound::{Bound, Cancel, Measure, Most, Progress, Stopped, TooMuch};
+pub use bound::{Bound, Cancel, Measure, Most, Progress, Stage, Stopped, TooMuch};
 pub use columns::{ColumnDelta, ColumnTransaction, Columns, ColumnsError, CommittedColumns, TableColumns};
 pub use constrained::{Condition, Constrained, Constraint, Meaning};
 pub use function::{Failure, FailureCode, Function, Results, Tuples};
@@ -65,7 +65,7 @@ pub use refusal::{
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{
     CommitError, Committed, Delta, ErrorCode, Evaluator, MOST_WAYS, Memories, Row, RuleId, Scrubbed,
-    TableDelta, Tables, Transaction, no_memory, no_timed_hook,
+    StoredRelation, StoredRows, TableDelta, Tables, Transaction, WorkOfRule, no_memory, no_timed_hook,
 };
 pub use types::{Enumeration, Record, Type};
 pub use value::{Canonical, Value};

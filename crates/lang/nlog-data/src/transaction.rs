@@ -326,6 +326,14 @@ pub trait Evaluator: Any {
         Err("only the fused engine restores derived rows".to_owned())
     }
 
+    /// The rows that it has stored, with their size, and the work of its rules. The default measures nothing.
+    ///
+    /// # Errors
+    /// The evaluator failed.
+    fn stored(&mut self) -> Result<StoredRows, CommitError> {
+        Ok(StoredRows::default())
+    }
+
     /// Keeps what [`Evaluator::undo`] needs for the transactions from here on, and drops it for those before.
     fn checkpoint(&mut self) {}
 
@@ -335,6 +343,41 @@ pub trait Evaluator: Any {
     fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
         self.commit(&transaction.clone().inverse())
     }
+}
+
+/// What an evaluator has stored, and what its rules have done since it was started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredRows {
+    /// Its relations: tables, and stages of rules between them.
+    pub relations: Vec<StoredRelation>,
+    /// Its rules, those that have run.
+    pub rules: Vec<WorkOfRule>,
+    /// The number of distinct values.
+    pub values: usize,
+}
+
+/// The rows of a relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRelation {
+    /// The table, or the stage.
+    pub name: String,
+    /// The number of rows.
+    pub rows: usize,
+    /// The size of the rows, in bytes.
+    pub bytes: usize,
+    /// The size of the indexes on them, in bytes.
+    pub index_bytes: usize,
+}
+
+/// The work of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkOfRule {
+    /// The rule.
+    pub rule: RuleId,
+    /// The rows that it has derived.
+    pub derived: u64,
+    /// The time that it took, in nanoseconds.
+    pub nanos: u64,
 }
 
 /// The outcome of a part of a comparison of what is stored with the inputs.
@@ -374,6 +417,10 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
         (**self).commit(transaction)
+    }
+
+    fn stored(&mut self) -> Result<StoredRows, CommitError> {
+        (**self).stored()
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {

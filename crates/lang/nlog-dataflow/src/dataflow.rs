@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Memories, Row,
-    Schema, Scrubbed, TableId, Tables, Transaction, TransactionError, Value,
+    Schema, Scrubbed, StoredRows, TableId, Tables, Transaction, TransactionError, Value,
 };
 use nlog_plan::Settings;
 use nlog_plan::query::Plan;
@@ -238,6 +238,10 @@ impl Evaluator for Dataflow {
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
         self.wait(async |core| core.commit(transaction).await)
+    }
+
+    fn stored(&mut self) -> Result<StoredRows, CommitError> {
+        Ok(self.profile()?.stored())
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {

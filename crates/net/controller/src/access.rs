@@ -59,6 +59,8 @@ const ABOUT: [&str; 3] = [
 ];
 /// The paths of HTTP that say whether the controller lives, and whether it serves.
 pub(crate) const HEALTH: [&str; 2] = ["/livez", "/readyz"];
+/// The path of HTTP with the metrics. They name switches.
+pub(crate) const METRICS: &str = "/metrics";
 /// The paths of HTTP that describe the API.
 const DESCRIPTIONS: [&str; 3] = ["openapi.json", "schema", "listings"];
 /// The paths that are of objects beside those of their kinds: documents that are applied, and the status.

@@ -113,6 +113,9 @@ keys! {
     /// The permissions of the unix socket, in octal. With the default, only root and the user that runs the controller can
     /// connect. `"0660"` lets the members of its group connect too.
     socket_mode: SocketMode = SocketMode::default(), Some("\"0600\""), "octal digits in quotes";
+    /// An address of loopback where `/metrics`, `/livez` and `/readyz` are served besides, to everybody on this machine and without
+    /// encryption: for a Prometheus or an agent that runs here. Others read `/metrics` at the address of the API, in the role `viewer`.
+    listen_metrics: Option<SocketAddr> = None, None, "`\"ADDRESS:PORT\"`";
     /// The controller's certificate, in PEM, and after it those of its authorities up to the root. With it, the API over TCP speaks TLS and
     /// admits clients with a certificate of `tls_authorities`, and switches can have `ssl:` endpoints. Without it, the API over TCP listens
     /// on loopback only. `tls_key` and `tls_authorities` are needed too. The files are read again when they change.

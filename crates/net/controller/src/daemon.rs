@@ -4,6 +4,7 @@
 //! then the journal. The controller touches a switch only after it has restored its whole state.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -48,6 +49,8 @@ pub struct Parts {
     pub state: PathBuf,
     /// Where the API listens.
     pub listen: Listen,
+    /// Where metrics are served besides, without encryption.
+    pub listen_metrics: Option<SocketAddr>,
     /// The permissions of a unix socket that it listens on.
     pub socket_mode: SocketMode,
     /// The certificate of the API over TCP, and of `ssl:` endpoints of switches. Without it, the API over TCP is not encrypted.
@@ -151,6 +154,9 @@ pub struct Daemon {
     saved: oneshot::Receiver<()>,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
     stop_server: oneshot::Sender<()>,
+    /// Serves metrics besides, and where.
+    metrics: Option<(Listen, tokio::task::JoinHandle<std::io::Result<()>>)>,
+    _stop_metrics: oneshot::Sender<()>,
     /// Reports an engine thread that does not turn.
     watch: tokio::task::JoinHandle<()>,
     /// Wakes those who wait for changes of objects.
@@ -168,6 +174,7 @@ impl Daemon {
         let Parts {
             state,
             listen,
+            listen_metrics,
             socket_mode,
             credentials,
             tokens,
@@ -187,6 +194,11 @@ impl Daemon {
         let listener = Listener::bind(listen, socket_mode).await;
         let listener = listener?;
         let (listen, socket) = (listener.listen.clone(), listener.socket.clone());
+        let metrics_listener = match listen_metrics {
+            Some(address) => Some(Listener::bind(Listen::Tcp(address), socket_mode).await?),
+            None => None,
+        };
+        let metrics_address = metrics_listener.as_ref().map(|listener| listener.listen.clone());
         let inbound = dial_in.as_ref().map(|dial_in| dial_in.inbound.clone());
         let entrances = match dial_in {
             Some(dial_in) => Some(Entrances::bind(dial_in).await?),
@@ -246,10 +258,16 @@ impl Daemon {
         };
         // Connections are served already, so that clients know that somebody is there. Their requests wait until the state is restored.
         let (restored, is_restored) = tokio::sync::watch::channel(false);
-        let app = crate::http::app(api, is_restored).map_err(DaemonError::Thread)?;
+        let app = crate::http::app(api, is_restored.clone()).map_err(DaemonError::Thread)?;
         let (stop_server, stopped) = oneshot::channel();
         let identification = Identification { credentials: credentials.clone(), tokens };
-        let server = tokio::spawn(serve(listener, app, probe, identification, stopped));
+        let metrics = engine.metrics().clone();
+        let server = tokio::spawn(serve(listener, app, probe, (identification, metrics.clone()), stopped));
+        let (stop_metrics, metrics_stopped) = oneshot::channel();
+        let of_metrics = metrics_listener.map(|listener| {
+            let app = crate::http::apart(&engine, is_restored);
+            tokio::spawn(serve(listener, app, probe, (Identification::default(), metrics), metrics_stopped))
+        });
         let failed = |why: String| Err(DaemonError::Thread(why));
         let begun = match thread::Builder::new().name("engine".to_owned()).spawn(in_thread) {
             Ok(_) => started.await.unwrap_or_else(|_| failed("the engine's thread has panicked".to_owned())),
@@ -257,6 +275,9 @@ impl Daemon {
         };
         if let Err(error) = begun {
             server.abort();
+            if let Some(server) = of_metrics {
+                server.abort();
+            }
             // Its socket is free once it has ended.
             drop(server.await);
             return Err(error);
@@ -271,7 +292,8 @@ impl Daemon {
         let certificates = credentials.map(|credentials| tokio::spawn(credentials.follow()));
         let forward = tokio::spawn(engine.object_news().clone().forward());
         let packages = engine.rules().get().packages().join(", ");
-        info!(%listen, state = %state.display(), rules = packages, "controller started");
+        let metrics_at = metrics_address.as_ref().map(tracing::field::display);
+        info!(%listen, metrics = metrics_at, state = %state.display(), rules = packages, "controller started");
         Ok(Daemon {
             engine,
             listen,
@@ -281,6 +303,8 @@ impl Daemon {
             saved,
             server,
             stop_server,
+            metrics: metrics_address.zip(of_metrics),
+            _stop_metrics: stop_metrics,
             watch,
             forward,
             certificates,
@@ -292,6 +316,11 @@ impl Daemon {
     /// The address; if the configured port was 0, the assigned one.
     pub fn listen(&self) -> &Listen {
         &self.listen
+    }
+
+    /// Where metrics are served besides; if the configured port was 0, with the assigned one.
+    pub fn metrics_listen(&self) -> Option<&Listen> {
+        self.metrics.as_ref().map(|(listen, _)| listen)
     }
 
     /// What switches must be told to dial in.
@@ -320,6 +349,9 @@ impl Daemon {
         self.forward.abort();
         for task in self.certificates.iter().chain(&self.admitting) {
             task.abort();
+        }
+        if let Some((_, server)) = &self.metrics {
+            server.abort();
         }
         self.engine.stop();
         let engine_result = match engine_result {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nlog_data::CommitError;
+use nlog_data::{CommitError, StoredRows};
 use objects::{Batch, Cancel, ObjectKey};
 use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -32,6 +32,7 @@ use crate::config::Settings;
 use crate::drivers::{Asking, Readings};
 use crate::flow_counts::{Counted, Counting};
 use crate::journal::JournalError;
+use crate::metrics::Metrics;
 use crate::object_news::ObjectNews;
 use crate::running_rules::RunningRules;
 use crate::watchers::{Wanted, Watch, WatchError};
@@ -128,6 +129,9 @@ pub(crate) enum Query {
     StateForRules {
         answer: Answer<StateForRules>,
     },
+    Stored {
+        answer: Answer<Arc<StoredRows>>,
+    },
     Watch {
         wanted: Wanted,
         answer: Answer<Result<Watch, WatchError>>,
@@ -148,6 +152,7 @@ impl Query {
             Query::Tunnels { answer, .. } => answer.is_closed(),
             Query::RulesVersions { answer } => answer.is_closed(),
             Query::StateForRules { answer } => answer.is_closed(),
+            Query::Stored { answer } => answer.is_closed(),
             Query::Watch { answer, .. } => answer.is_closed(),
         };
         !is_closed
@@ -181,6 +186,7 @@ pub struct Engine {
     status: Published,
     activity: Activity,
     object_news: ObjectNews,
+    metrics: Metrics,
 }
 
 /// The thread's end of the queues of all [`Engine`] handles.
@@ -195,6 +201,7 @@ pub(crate) struct Requests {
     pub(crate) status: Published,
     pub(crate) activity: Activity,
     pub(crate) object_news: ObjectNews,
+    pub(crate) metrics: Metrics,
 }
 
 impl Engine {
@@ -204,7 +211,9 @@ impl Engine {
         let (stop, stop_receiver) = watch::channel(false);
         let (settings, settings_receiver) = watch::channel(settings);
         let (status, activity) = (Published::default(), Activity::default());
-        let object_news = ObjectNews::default();
+        let (object_news, metrics) = (ObjectNews::default(), Metrics::new());
+        let clock = metrics.clock().clone();
+        activity.progress().observe(move |stage| clock.enter(stage));
         let requests = Requests {
             changes: changes_receiver,
             queries: queries_receiver,
@@ -214,8 +223,9 @@ impl Engine {
             status: status.clone(),
             activity: activity.clone(),
             object_news: object_news.clone(),
+            metrics: metrics.clone(),
         };
-        (Engine { changes, queries, stop, settings, rules, status, activity, object_news }, requests)
+        (Engine { changes, queries, stop, settings, rules, status, activity, object_news, metrics }, requests)
     }
 
     /// Takes other settings from the next request on.
@@ -382,6 +392,21 @@ impl Engine {
     /// What the engine thread is doing; `None` while it waits for work. Does not wait for it.
     pub fn busy(&self) -> Option<Busy> {
         self.activity.read()
+    }
+
+    /// What counts what happens.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The rows that the engine has stored, once it has time to say.
+    pub(crate) async fn stored(&self) -> Result<Arc<StoredRows>, Stopping> {
+        self.ask(|answer| Query::Stored { answer }).await
+    }
+
+    /// The numbers of changes and of questions that wait for the engine.
+    pub(crate) fn waiting(&self) -> [usize; 2] {
+        [REQUESTS_MAX - self.changes.capacity(), REQUESTS_MAX - self.queries.capacity()]
     }
 
     /// Whether the engine is stopping.

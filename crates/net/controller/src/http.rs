@@ -10,6 +10,7 @@
 //! | `objects` | objects: read, listed, changed |
 //! | `questions` | everything else |
 //! | `health` | whether the controller lives and serves |
+//! | `metrics` | metrics, and how often each call was made |
 //! | `answer` | messages as answers, whole or as lines |
 //! | `openapi` | the description of all this, made of the rules that run |
 //!
@@ -31,23 +32,27 @@ use weft_client::pb::controller_server::ControllerServer;
 use weft_client::{DESCRIPTORS, MESSAGE_BYTES_MAX};
 
 use crate::api::Api;
+use crate::engine::Engine;
 use crate::problem::{Problem, is_grpc, not_found};
 
 mod answer;
 mod health;
+mod metrics;
 mod objects;
 mod openapi;
 mod paths;
 mod query;
 mod questions;
 
+pub(crate) use metrics::code;
+
 /// HTTP and gRPC. Requests wait until `restored` is true.
 ///
 /// # Errors
 /// The description that is built in cannot be read.
 pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, String> {
-    let health = health::router(api.engine().clone(), restored.clone());
-    let api = Arc::new(api);
+    let (engine, api) = (api.engine().clone(), Arc::new(api));
+    let apart = apart(&engine, restored.clone());
     let grpc = grpc(api.clone())?.into_axum_router().reset_fallback();
     let http = paths::router();
     let http = http.method_not_allowed_fallback(async |request: Request| {
@@ -55,7 +60,15 @@ pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, S
     });
     let http = http.layer(axum::middleware::from_fn(from_no_other_site));
     let all = http.merge(grpc).fallback(fallback).layer(axum::Extension(api));
-    Ok(all.layer(axum::middleware::from_fn_with_state(restored, once_restored)).merge(health))
+    let all = all.layer(axum::middleware::from_fn_with_state(restored, once_restored));
+    Ok(all
+        .layer(axum::middleware::from_fn_with_state(engine.metrics().clone(), metrics::observe))
+        .merge(apart))
+}
+
+/// What answers also while the state is restored: whether the controller lives and serves, and its metrics.
+pub(crate) fn apart(engine: &Engine, restored: watch::Receiver<bool>) -> Router {
+    health::router(engine.clone(), restored).merge(metrics::router(engine.clone()))
 }
 
 /// Lets a request wait for the controller that starts. What it says before it knows its state would be wrong.

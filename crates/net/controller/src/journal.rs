@@ -32,6 +32,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weft_core::record::{Base, Record};
@@ -110,6 +111,17 @@ impl JournalFile for File {
     fn metadata(&self) -> io::Result<Metadata> {
         File::metadata(self)
     }
+}
+
+/// What was appended to a journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// The number of records.
+    pub records: u64,
+    /// Their size in the file.
+    pub bytes: u64,
+    /// The time to write them and to wait until they are on disk.
+    pub sync: Duration,
 }
 
 /// Why a journal cannot be opened, read or written.
@@ -195,7 +207,7 @@ impl<F: JournalFile> Journal<F> {
     pub fn append<'a, R, O>(
         &mut self,
         records: impl IntoIterator<Item = &'a Record<R, O>>,
-    ) -> Result<(), JournalError>
+    ) -> Result<Written, JournalError>
     where
         R: Serialize + 'a,
         O: Serialize + 'a,
@@ -216,12 +228,14 @@ impl<F: JournalFile> Journal<F> {
             }
         }
         if bytes.is_empty() {
-            return Ok(());
+            return Ok(Written::default());
         }
         end.bytes += bytes.len() as u64;
         let before = self.check_size(self.end.bytes).and_then(|()| self.check_place());
         before.map_err(|source| self.unwritten(source))?;
+        let begun = Instant::now();
         let appended = self.file.append(&bytes);
+        let sync = begun.elapsed();
         if appended.is_ok() {
             self.check_size(end.bytes).map_err(io_error(&self.path, "changed while records were written"))?;
         }
@@ -234,10 +248,16 @@ impl<F: JournalFile> Journal<F> {
         if self.begin.txn == 0 {
             self.begin.txn = end.group;
         }
+        let written = Written { records: end.txn - self.end.txn, bytes: bytes.len() as u64, sync };
         self.end = end;
         self.identity = identified;
         self.acknowledged.write(&end);
-        Ok(())
+        Ok(written)
+    }
+
+    /// The size of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end.bytes
     }
 
     /// The path of the file.

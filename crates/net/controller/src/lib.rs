@@ -21,7 +21,7 @@
 //! ```
 //!
 //! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
-//! of all this) with `run`, [`config`], `reload` and `service` (notifications to systemd); `listener` (the API's address and connections), [`dial_in`] (where switches connect), `requests` (requests from the network), `answers`
+//! of all this) with `run`, [`config`], `reload`, `service` (notifications to systemd) and [`metrics`]; `listener` (the API's address and connections), [`dial_in`] (where switches connect), `requests` (requests from the network), `answers`
 //! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `identification` (who sends a request) with [`tokens`], `access` (what they may do), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
 //! `history` (what was), `snapshots` (all of it as one file); and
@@ -52,6 +52,7 @@ pub mod journal;
 mod journal_view;
 mod listener;
 mod log;
+pub mod metrics;
 mod object_news;
 mod prepared_rules;
 mod problem;

@@ -68,6 +68,7 @@ fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), 
     let parts = Parts {
         state: config.state.clone(),
         listen: config.listen.clone(),
+        listen_metrics: config.listen_metrics,
         socket_mode: config.socket_mode,
         credentials,
         tokens,

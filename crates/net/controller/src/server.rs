@@ -22,8 +22,10 @@ use tonic::codegen::{BoxFuture, Service as _, http};
 use tracing::debug;
 
 use crate::access::HEALTH;
+use crate::http::code;
 use crate::identification::{Admitted, Identification, WhileGood};
 use crate::listener::{Caller, Listener, Refusals};
+use crate::metrics::{Metrics, REFUSED};
 use crate::problem::{failed, is_grpc};
 use crate::requests::WholeRequests;
 
@@ -45,7 +47,7 @@ pub(crate) async fn serve(
     listener: Listener,
     app: Router,
     probe: Duration,
-    identification: Identification,
+    (identification, metrics): (Identification, Metrics),
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let builder = builder(probe);
@@ -63,18 +65,25 @@ pub(crate) async fn serve(
         let Some(connection) = connection.transpose()? else { break };
         let identification = identification.clone();
         let (builder, app, watcher) = (builder.clone(), app.clone(), graceful.watcher());
+        let metrics = metrics.clone();
         let refusals = refusals.clone();
         connections.spawn(async move {
             let caller = connection.caller();
             let strangers = identification.strangers();
+            let is_encrypted = identification.credentials.is_some() && connection.is_tcp();
+            let _counted = metrics.connected(match connection.is_tcp() {
+                _ if is_encrypted => "tls",
+                true => "tcp",
+                false => "unix",
+            });
             let Some(credentials) = identification.credentials.clone().filter(|_| connection.is_tcp()) else {
-                let service = OfConnection { app, caller, identification };
+                let service = OfConnection { app, caller, identification, metrics };
                 return serve_one(&builder, connection, service, watcher).await;
             };
             match credentials.accept(connection, strangers).await {
                 Ok(stream) => {
                     let caller = caller.over_tls(stream.peer());
-                    let service = OfConnection { app, caller, identification };
+                    let service = OfConnection { app, caller, identification, metrics };
                     serve_one(&builder, stream, service, watcher).await;
                 }
                 Err(error) => {
@@ -125,6 +134,7 @@ struct OfConnection {
     app: WholeRequests<Router>,
     caller: Caller,
     identification: Identification,
+    metrics: Metrics,
 }
 
 impl hyper::service::Service<http::Request<Incoming>> for OfConnection {
@@ -136,7 +146,9 @@ impl hyper::service::Service<http::Request<Incoming>> for OfConnection {
         let Admitted { caller, lease } = match self.identification.admit(&request, &self.caller) {
             Ok(admitted) => admitted,
             Err(status) => {
-                let refused = failed(status, is_grpc(request.headers()));
+                let is_grpc = is_grpc(request.headers());
+                let refused = failed(status, is_grpc);
+                self.metrics.called(REFUSED, &code(&refused, is_grpc), None);
                 return Box::pin(std::future::ready(Ok(refused)));
             }
         };

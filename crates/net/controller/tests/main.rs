@@ -21,6 +21,7 @@ mod live_rules;
 mod load;
 mod logical_flows;
 mod lying_hosts;
+mod metrics;
 mod numbers;
 mod other_rules;
 mod put_aside;

@@ -23,7 +23,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use nlog_data::{Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Transaction};
+use nlog_data::{
+    Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Stage, StoredRows, Transaction,
+};
 use objects::{Batch, ChangeSet, Deletion, Object, ObjectStore, Outcome, Rows};
 use switch_model::{Changes, Desired, Frame};
 
@@ -377,6 +379,14 @@ impl Core {
         self.evaluator.idle()
     }
 
+    /// The rows that the evaluator has stored, and the work of its rules.
+    ///
+    /// # Errors
+    /// The evaluator failed.
+    pub fn stored(&mut self) -> Result<StoredRows, CommitError> {
+        self.evaluator.stored()
+    }
+
     /// The switch of a transport node has announced these as often as they are to be.
     pub fn announced(&mut self, node: &str, names: &BTreeSet<String>) {
         self.announcements.end(node, names);
@@ -566,7 +576,10 @@ impl Core {
         cancel: Cancel,
     ) -> Result<RulesOutput, CoreError> {
         self.evaluator.bound(Bound { most, cancel, progress: self.progress.clone() });
-        run(&mut *self.evaluator, &self.rules, &mut self.derived, &self.desired, transaction)
+        self.progress.enter(Stage::Derive);
+        let ran = run(&mut *self.evaluator, &self.rules, &mut self.derived, &self.desired, transaction);
+        self.progress.enter(Stage::Follow);
+        ran
     }
 
     /// Undoes the last transaction in the rules and what is kept of their output.

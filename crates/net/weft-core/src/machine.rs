@@ -20,7 +20,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nlog_data::CommitError;
+use nlog_data::{CommitError, StoredRows};
 use objects::{Amendment, Batch, Cancel, ChangeSet, Deletion, ObjectKey};
 use switch_model::FlowKey;
 use tracing::{debug, error, info, warn};
@@ -309,6 +309,14 @@ impl Machine {
     /// The machine can go on no more.
     pub fn idle(&mut self) -> Result<(), Failed> {
         self.core.idle().map_err(|error| Failed(error.to_string()))
+    }
+
+    /// The rows that the engine has stored, and the work of its rules.
+    ///
+    /// # Errors
+    /// The machine can go on no more.
+    pub fn stored(&mut self) -> Result<StoredRows, Failed> {
+        self.core.stored().map_err(|error| Failed(error.to_string()))
     }
 
     /// Writes all rows that the engine has, while no group waits: [`Core::save_rows`].

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use nlog::Program;
-use nlog_data::{Bound, Measure, Most, RuleId, Stopped, TooMuch};
+use nlog_data::{Bound, Measure, Most, RuleId, Stage, Stopped, TooMuch};
 
 use crate::symbol::{Symbol, Symbols};
 
@@ -56,6 +56,11 @@ impl Running {
             is_stopped: AtomicBool::new(false),
             why: Mutex::default(),
         }
+    }
+
+    /// A stage begins.
+    pub(crate) fn enter(&self, stage: Stage) {
+        self.bound.progress.enter(stage);
     }
 
     /// A rule begins at some worker.

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nlog_data::{RuleId, TableId};
+use nlog_data::{RuleId, Stage, TableId};
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
@@ -258,6 +258,13 @@ impl State {
         Ok(self.take_changed())
     }
 
+    /// A stage of the transaction begins.
+    pub(crate) fn enter(&self, stage: Stage) {
+        if let Some(running) = &self.running {
+            running.enter(stage);
+        }
+    }
+
     /// Schedules the pass that does not begin with changes.
     pub(crate) fn begin_pass(&mut self, pass: &Pass) {
         if pass.facts {
@@ -275,6 +282,7 @@ impl State {
         if let Some(filling) = filling
             && !self.precedes(hook, &self.errors)
         {
+            self.enter(Stage::Number);
             let filled = if filling.is_fresh(hook) {
                 let inputs = filling.inputs;
                 let mut rows =
@@ -284,6 +292,7 @@ impl State {
             } else {
                 filling.fill(hook, &self.relations[from].delta)
             };
+            self.enter(Stage::Derive);
             match filled {
                 Ok(changed) => self.change(to, changed)?,
                 Err(error) => {

@@ -3,7 +3,9 @@
 //! Profiling is always on: it costs two clock readings and four additions per pipeline run. That is little, because
 //! even an empty run takes a few hundred nanoseconds.
 
-use nlog_data::RuleId;
+use std::collections::BTreeMap;
+
+use nlog_data::{RuleId, StoredRelation, StoredRows, WorkOfRule};
 use nlog_plan::query::Start;
 
 use super::engine::State;
@@ -94,6 +96,27 @@ pub struct IndexProfile {
     pub rows: usize,
     /// Their size in bytes.
     pub bytes: usize,
+}
+
+impl Profile {
+    /// The rows that are stored, with their size, and the work of rules. Rows of a relation that only indexes store count there.
+    pub(crate) fn stored(&self) -> StoredRows {
+        let mut indexes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for index in &self.indexes {
+            let (rows, bytes) = indexes.entry(&index.relation).or_default();
+            (*rows, *bytes) = ((*rows).max(index.rows), *bytes + index.bytes);
+        }
+        let relations = self.relations.iter().map(|relation| {
+            let (indexed, index_bytes) = indexes.get(&*relation.name).copied().unwrap_or_default();
+            let rows = (relation.counted + relation.watched).max(indexed);
+            StoredRelation { name: relation.name.clone(), rows, bytes: relation.bytes, index_bytes }
+        });
+        let rules = self.rules.iter().map(|rule| {
+            let sum = |of: fn(&PipelineProfile) -> u64| rule.pipelines.iter().map(of).sum();
+            WorkOfRule { rule: rule.rule, derived: sum(|part| part.derived), nanos: sum(|part| part.nanos) }
+        });
+        StoredRows { relations: relations.collect(), rules: rules.collect(), values: self.symbols }
+    }
 }
 
 impl State {

@@ -20,6 +20,7 @@ use super::trace::View;
 use super::workers::{Message, Port};
 use crate::carrier::Lost;
 use crate::symbol::{Symbol, Symbols};
+use nlog_data::Stage;
 use nlog_plan::query::RelationId;
 use serde::{Deserialize, Serialize};
 
@@ -331,7 +332,10 @@ impl State {
                     source.append(&mut rows);
                 }
                 if self.stopped().is_ok() && !self.precedes(*hook, &errors) {
-                    match filling.fill(*hook, &source) {
+                    self.enter(Stage::Number);
+                    let changed = filling.fill(*hook, &source);
+                    self.enter(Stage::Derive);
+                    match changed {
                         Ok(changed) => filled.push((to, changed)),
                         Err(error) => {
                             self.errors.hooks.insert(*hook, error);

@@ -27,7 +27,8 @@ pub(super) fn contradictions(config: &Config) -> Vec<(&'static str, String)> {
             );
             (listen.ip().is_unspecified() && config.advertise.is_none()).then_some((key, message))
         });
-    [tls, ovsdb, openflow, of_advertise(config), of_log(config)].into_iter().flatten().collect()
+    let others = [of_metrics(config), of_advertise(config), of_log(config)];
+    [tls, ovsdb, openflow].into_iter().chain(others).flatten().collect()
 }
 
 /// A certificate, its key and authorities belong together.
@@ -54,6 +55,16 @@ fn of_listen(config: &Config) -> Option<(&'static str, String)> {
         );
         ("listen", message)
     })
+}
+
+/// Metrics name switches and rules, so only this machine reads them without a role.
+fn of_metrics(config: &Config) -> Option<(&'static str, String)> {
+    let listen = config.listen_metrics.filter(|listen| !listen.ip().is_loopback())?;
+    let message = format!(
+        "other machines could read the metrics at {listen}, without encryption or authentication; use an address of loopback, and let \
+         them scrape /metrics of the API over TLS with a token of the role viewer"
+    );
+    Some(("listen_metrics", message))
 }
 
 /// The parts of `log` must be levels, or end with one. A filter itself takes a word that is no level for a module, and logs nothing else.

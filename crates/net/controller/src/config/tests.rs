@@ -32,7 +32,7 @@ fn the_documented_defaults_are_the_defaults() {
     let text: String = KEYS.iter().filter_map(line).collect();
     assert_eq!(
         text.lines().count(),
-        KEYS.len() - 9,
+        KEYS.len() - 10,
         "`listen`, where switches dial in, the files of TLS and that of tokens have no fixed default"
     );
     assert_eq!(of_text(&text).unwrap(), Config::default());

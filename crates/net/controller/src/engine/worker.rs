@@ -12,6 +12,7 @@ mod scrub;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::mpsc;
@@ -107,7 +108,7 @@ impl Worker {
         requests: Requests,
         news: mpsc::Receiver<SwitchNews>,
     ) -> Result<Self, EngineError> {
-        let keep = requests.settings.borrow().keep;
+        let (keep, metrics) = (requests.settings.borrow().keep, requests.metrics.clone());
         let mut worker = Worker {
             machine,
             journal,
@@ -121,7 +122,7 @@ impl Worker {
             queries: Vec::new(),
             watchers: Watchers::default(),
             receipt_log: None,
-            folding: Folding::new(keep),
+            folding: Folding::new(keep, metrics),
             saving,
             scrub_at: Instant::now() + scrub::SCRUB_EVERY,
         };
@@ -187,6 +188,7 @@ impl Worker {
                 Input::Query(query) if query.is_wanted() => self.queries.push(query),
                 Input::Query(_) => {}
                 Input::News(news) => {
+                    self.requests.metrics.heard(&news.what);
                     self.requests.activity.begin(Work::Switch(news.node.clone()));
                     self.step(Event::News(news))?;
                 }
@@ -242,7 +244,10 @@ impl Worker {
         let mut effects = VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
             match effect {
-                Effect::Answer(id, result) => self.results.push((id, *result)),
+                Effect::Answer(id, result) => {
+                    self.requests.metrics.answered(&result);
+                    self.results.push((id, *result));
+                }
                 Effect::Order(order) => {
                     // Another switch has the name now.
                     if let DriverOrder::Start { node, .. } = &order {
@@ -325,17 +330,31 @@ impl Worker {
         self.last_request += 1;
         let id = RequestId(self.last_request);
         self.answers.insert(id, answer);
-        self.advance(Event::Request(Request { id, change, terms, by, accepted, gone }))
+        let begun = Instant::now();
+        self.requests.metrics.clock().begin(begun);
+        let advanced = self.advance(Event::Request(Request { id, change, terms, by, accepted, gone }));
+        let spent = self.requests.metrics.clock().end(Instant::now());
+        self.requests.metrics.computed(begun.saturating_duration_since(accepted), spent);
+        advanced
     }
 
     /// Writes the group to disk, and releases its effects.
     fn commit(&mut self) -> Result<(), EngineError> {
         self.requests.activity.begin(Work::Journal);
+        let (begun, metrics) = (Instant::now(), self.requests.metrics.clone());
+        let txns: Vec<u64> = self.machine.records().map(|record| record.txn).collect();
         let event = match self.journal.append(self.machine.records()) {
-            Ok(()) => Event::Journalled,
-            Err(error @ JournalError::Unwritten { .. }) => Event::Unwritten(error.to_string()),
+            Ok(written) => {
+                metrics.journalled(written, begun.elapsed().saturating_sub(written.sync));
+                Event::Journalled
+            }
+            Err(error @ JournalError::Unwritten { .. }) => {
+                metrics.unwritten();
+                Event::Unwritten(error.to_string())
+            }
             Err(error) => return Err(error.into()),
         };
+        let on_disk = Instant::now();
         if matches!(event, Event::Journalled) {
             self.requests.activity.begin(Work::Effects);
         }
@@ -343,7 +362,10 @@ impl Worker {
         self.advance(event)?;
         self.publish();
         self.release();
-        self.fold()
+        metrics.released(txns, on_disk.elapsed(), on_disk);
+        self.fold()?;
+        metrics.journal_has(self.journal.bytes());
+        Ok(())
     }
 
     /// Gives answers and receipts to those who wait for them.
@@ -423,6 +445,12 @@ impl Worker {
             }
             Query::RulesVersions { answer } => drop(answer.send(core.rules_versions().clone())),
             Query::StateForRules { answer } => drop(answer.send(core.state_for_rules())),
+            Query::Stored { answer } => {
+                // If the engine has failed, the next transaction says so.
+                if let Ok(stored) = self.machine.stored() {
+                    drop(answer.send(Arc::new(stored)));
+                }
+            }
             Query::Watch { wanted, answer } => {
                 let last_txn = core.last_txn();
                 drop(answer.send(self.watchers.watch(wanted, self.machine.receipts(), last_txn)));

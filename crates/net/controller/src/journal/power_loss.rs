@@ -178,7 +178,7 @@ fn lose_power(random: &mut Random, behave: impl Fn(&mut Random) -> Behaviour) {
             known.check(moment, random);
         }
         match appended {
-            Ok(()) => {
+            Ok(_) => {
                 // The first position is synchronised, the later ones are not.
                 if there.is_empty() {
                     told.clear();

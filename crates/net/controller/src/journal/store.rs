@@ -77,7 +77,7 @@ impl Store for Journal {
         R: Serialize + 'a,
         O: Serialize + 'a,
     {
-        Journal::append(self, records)
+        Journal::append(self, records).map(drop)
     }
 
     fn last_txn(&self) -> u64 {

@@ -12,6 +12,7 @@ use weft_core::rules::Rules;
 use super::Worker;
 use crate::engine::EngineError;
 use crate::journal::{FoldError, Keep, Store};
+use crate::metrics::Metrics;
 
 /// How long a journal that could not be folded is left alone.
 const REST: Duration = Duration::from_mins(10);
@@ -25,6 +26,7 @@ pub(crate) struct Folding<S: Store> {
     not_before: Instant,
     /// A fold is there.
     ready: Arc<Notify>,
+    metrics: Metrics,
 }
 
 struct Thread<T> {
@@ -40,8 +42,8 @@ impl<T> Drop for Thread<T> {
 }
 
 impl<S: Store> Folding<S> {
-    pub(crate) fn new(keep: Keep) -> Self {
-        Folding { keep, thread: None, not_before: Instant::now(), ready: Arc::default() }
+    pub(crate) fn new(keep: Keep, metrics: Metrics) -> Self {
+        Folding { keep, thread: None, not_before: Instant::now(), ready: Arc::default(), metrics }
     }
 
     /// Keeps records in this way from now on.
@@ -68,6 +70,7 @@ impl<S: Store> Folding<S> {
             Ok(folded) => Some(folded),
         };
         self.thread = None;
+        self.metrics.folded(matches!(folded, Some(Ok(_))));
         match folded {
             Some(Ok(folded)) => {
                 let begun = Instant::now();

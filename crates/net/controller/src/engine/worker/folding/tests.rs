@@ -10,7 +10,7 @@ use crate::random_networks::records_of;
 const SEGMENT: u64 = 3;
 
 fn folding() -> Folding<Memory> {
-    Folding::new(Keep { segment: SEGMENT, bytes: 0, age: Duration::MAX })
+    Folding::new(Keep { segment: SEGMENT, bytes: 0, age: Duration::MAX }, Metrics::new())
 }
 
 fn wait(folding: &Folding<Memory>) {

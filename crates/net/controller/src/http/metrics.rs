@@ -1,0 +1,94 @@
+//! `GET /metrics`, for Prometheus; and what is counted of every call.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use nlog_data::StoredRows;
+use tokio::time::timeout;
+use tonic::{Code, Status};
+
+use crate::access::{CALLS, METRICS};
+use crate::engine::Engine;
+use crate::metrics::{Metrics, OPEN_METRICS, Observed, PLAIN, plain, wants_open_metrics};
+use crate::problem::is_grpc;
+
+/// The time that a busy engine has to say what it has stored. After it, the last answer counts.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The call of what has no path.
+const UNKNOWN: &str = "(unknown)";
+
+/// What metrics are read from.
+#[derive(Clone)]
+struct Source {
+    engine: Engine,
+    /// What the engine had stored when it last had time to say so.
+    stored: Arc<Mutex<Option<Arc<StoredRows>>>>,
+}
+
+pub(super) fn router(engine: Engine) -> Router {
+    Router::new().route(METRICS, get(metrics)).with_state(Source { engine, stored: Arc::default() })
+}
+
+async fn metrics(State(source): State<Source>, headers: HeaderMap) -> Response {
+    let text = source.engine.metrics().text(&source.observed().await);
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let (content, text) =
+        if wants_open_metrics(accept) { (OPEN_METRICS, text) } else { (PLAIN, plain(&text)) };
+    ([(header::CONTENT_TYPE, content), (header::CACHE_CONTROL, "no-store")], text).into_response()
+}
+
+impl Source {
+    async fn observed(&self) -> Observed {
+        let begun = Instant::now();
+        let now = timeout(PATIENCE, self.engine.stored()).await;
+        let stored = {
+            let mut last = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Ok(Ok(now)) = now {
+                *last = Some(now);
+            }
+            last.clone()
+        };
+        Observed {
+            status: self.engine.status(&[].into()).ok(),
+            rules: Some(self.engine.rules().get()),
+            stored,
+            waiting: self.engine.waiting(),
+            busy: self.engine.busy().map(|busy| busy.time).unwrap_or_default(),
+            took: begun.elapsed(),
+        }
+    }
+}
+
+/// Counts a call, and the time until its answer begins.
+pub(super) async fn observe(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
+    let (begun, call, is_grpc) = (Instant::now(), call(&request), is_grpc(request.headers()));
+    let response = next.run(request).await;
+    metrics.called(&call, &code(&response, is_grpc), Some(begun.elapsed()));
+    response
+}
+
+/// The call, of which there are few: the path without what is in it, or the name that gRPC has for it.
+fn call(request: &Request) -> String {
+    if is_grpc(request.headers()) {
+        let name = request.uri().path().rsplit('/').next().unwrap_or_default();
+        return CALLS.iter().find(|(call, _)| *call == name).map_or(UNKNOWN, |(call, _)| call).to_owned();
+    }
+    let known = [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::PATCH, Method::DELETE];
+    let path = request.extensions().get::<MatchedPath>().filter(|_| known.contains(request.method()));
+    path.map_or_else(|| UNKNOWN.to_owned(), |path| format!("{} {}", request.method(), path.as_str()))
+}
+
+/// How the call went, as far as the head of the answer says so.
+pub(crate) fn code(response: &Response, is_grpc: bool) -> String {
+    if !is_grpc {
+        return response.status().as_u16().to_string();
+    }
+    let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
+    format!("{code:?}")
+}
