@@ -1,8 +1,12 @@
-//! `cargo xtask soak`: the random tests at their nightly size, from a fresh seed.
+//! `cargo xtask soak`: the random tests at their nightly size, from a fresh seed; a long run that must not grow; and an upgrade from the last
+//! release.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{cargo, setup};
@@ -46,6 +50,9 @@ pub(crate) struct Soak {
     /// How long everything goes wrong at once around a controller, in seconds
     #[arg(long, value_name = "N", default_value_t = 600)]
     disturbed: u64,
+    /// Changes of a network whose controller must stay as small as it is, with restarts between them
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    changes: u64,
     /// The first seed; without it, a fresh one, which is printed
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -73,8 +80,69 @@ impl Soak {
         test("weft-cli", "linearizable::", seed, ("WEFT_TEST_ROUNDS", self.rounds))?;
         test("weft-cli", "watches::", seed, ("WEFT_TEST_ROUNDS", self.watches))?;
         test("weft-cli", "large::", seed, ("WEFT_TEST_PORTS", self.ports))?;
+        steady(seed, self.changes)?;
+        upgrade()?;
         run("weft-bench", &["--bin", "weft-bench"], [])
     }
+}
+
+/// What soaks of this clone add up to: a line for each long run.
+const RECORD: &str = "soak.jsonl";
+
+/// Changes a network for long, and reports what all long runs so far add up to.
+fn steady(seed: u64, changes: u64) -> Result<()> {
+    let record = target()?.join(RECORD);
+    let (seed, changes, path) = (seed.to_string(), changes.to_string(), record.display().to_string());
+    let variables = [
+        ("WEFT_TEST_SEED", &*seed),
+        ("WEFT_TEST_CHANGES", &*changes),
+        ("WEFT_TEST_RECORD", &*path),
+    ];
+    run("weft-cli", &["--test", "integration", "--", "--nocapture", "steady::"], variables)?;
+    let text = fs::read_to_string(&record).with_context(|| format!("cannot read {path}"))?;
+    let (mut runs, mut all, mut seconds) = (0, 0, 0);
+    for line in text.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).with_context(|| format!("{path}: {line}"))?;
+        let of = |key: &str| line[key].as_u64().unwrap_or_default();
+        (runs, all, seconds) = (runs + 1, all + of("changes"), seconds + of("seconds"));
+    }
+    eprintln!("soak: {runs} runs so far: {all} changes in {} h {} min", seconds / 3600, seconds / 60 % 60);
+    Ok(())
+}
+
+/// Upgrades from the last tag under traffic, and back.
+fn upgrade() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(&root).args(arguments).output().context("cannot start git")?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "git {}: {said}", arguments.join(" "));
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let tag = git(&["describe", "--tags", "--abbrev=0"])
+        .context("this clone has no tag of a release; fetch it with `git fetch --tags`")?;
+    let source = target()?.join("former").join(&tag);
+    let path = source.display().to_string();
+    if !source.exists() {
+        git(&["worktree", "add", "--detach", &path, &tag])?;
+    }
+    eprintln!("soak: building {tag}, to upgrade from it");
+    let build = Command::new(crate::cargo_program())
+        .args(["build", "--release", "--locked", "--package", "weft-cli"])
+        .env("CARGO_TARGET_DIR", source.join("target"))
+        .current_dir(&source)
+        .status()
+        .context("cannot start cargo")?;
+    ensure!(build.success(), "{tag} cannot be built ({build})");
+    let former = source.join("target/release/weft").display().to_string();
+    setup::open_vswitch()?;
+    run("weft-cli", &["--test", "integration", "--", "--nocapture", "upgrade::"], [("WEFT_TEST_FORMER", &*former)])
+}
+
+/// The target folder, which has this program.
+fn target() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find this program's file")?;
+    own.parent().and_then(Path::parent).map(Path::to_owned).context("this program is not in a target folder")
 }
 
 /// Runs the tests of a package's module in a release build.

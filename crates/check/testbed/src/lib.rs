@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use lab::{Lab, Link, Options, VmSpec};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 use weft_client::Client;
 use weft_client::Flows;
@@ -239,6 +240,26 @@ impl Testbed {
             child.wait()?;
         }
         Ok(())
+    }
+
+    /// Lets the controller end in order, and waits until it is gone.
+    pub fn stop_controller(&mut self) -> Result<()> {
+        let Some(mut child) = self.controller.take() else { return Ok(()) };
+        kill_process(Pid::from_child(&child), Signal::TERM).context("cannot stop the controller")?;
+        let start = Instant::now();
+        while child.try_wait()?.is_none() {
+            if start.elapsed() > DEADLINE {
+                child.kill()?;
+                bail!("the controller does not end; its log:\n{}", self.end_of_log());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// From its next start on, this program is the controller: an upgrade, or a downgrade.
+    pub fn use_program(&mut self, weft: impl Into<PathBuf>) {
+        self.settings.weft = weft.into();
     }
 
     /// The lab's hosts as objects of the kind that the built-in rules have for hosts.

@@ -247,7 +247,7 @@ impl Metrics {
         match event {
             Event::Connected { channel } => count(&of.connected, "channel", &channel.to_string(), 1),
             Event::Disconnected { channel, .. } => {
-                count(&of.disconnected, "channel", &channel.to_string(), 1)
+                count(&of.disconnected, "channel", &channel.to_string(), 1);
             }
             Event::Report(_) => drop(of.reports.inc()),
             Event::Confirmed { txn, at } => {
@@ -262,10 +262,10 @@ impl Metrics {
                 count(&of.refusals, "code", "(more)", many(all).saturating_sub(first.len() as u64));
             }
             Event::ForeignChanges { count: changes, .. } => {
-                count(&of.foreign, "what", "flows", many(changes))
+                count(&of.foreign, "what", "flows", many(changes));
             }
             Event::MissedChanges { count: changes, .. } => {
-                count(&of.foreign, "what", "database", many(changes))
+                count(&of.foreign, "what", "database", many(changes));
             }
             Event::Repaired { flow_mods } => {
                 of.repairs.inc();
@@ -302,7 +302,7 @@ impl Metrics {
         Connected(gauge)
     }
 
-    /// All metrics, in the text format of OpenMetrics.
+    /// All metrics, in the text format of `OpenMetrics`.
     pub(crate) fn text(&self, observed: &Observed) -> String {
         let begun = Instant::now();
         let mut registry = Registry::default();

@@ -58,6 +58,8 @@ mod replay;
 mod restart;
 mod routes;
 mod rules_diff;
+mod steady;
+mod stopping;
 mod support;
 mod tables;
 mod tenants;

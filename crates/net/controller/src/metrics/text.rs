@@ -1,4 +1,4 @@
-//! The plain text format of Prometheus, for readers that do not ask for OpenMetrics.
+//! The plain text format of Prometheus, for readers that do not ask for ``OpenMetrics``.
 //!
 //! Both formats have the same samples. They differ in the names of families of counters and informations, in exemplars, units and the end
 //! mark: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
@@ -7,12 +7,12 @@
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether a reader that accepts these types gets OpenMetrics.
+/// Whether a reader that accepts these types gets ``OpenMetrics``.
 pub(crate) fn wants_open_metrics(accept: Option<&str>) -> bool {
     accept.is_some_and(|accept| accept.contains("application/openmetrics-text"))
 }
 
-/// OpenMetrics as plain text.
+/// ``OpenMetrics`` as plain text.
 pub(crate) fn plain(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     // A family says what it is after what it means.

@@ -15,7 +15,7 @@ use testbed::{DEADLINE, Settings, Testbed};
 use super::network::wait_for;
 
 /// A lab of two hosts with a controller, and switches in sync.
-fn testbed(name: &str, encaps: &[&str], rules: Option<&Path>) -> Testbed {
+pub(super) fn testbed(name: &str, encaps: &[&str], rules: Option<&Path>) -> Testbed {
     let testbed = start(name, encaps, rules.as_slice());
     testbed.wait_in_sync().unwrap();
     testbed
@@ -32,14 +32,14 @@ fn start(name: &str, encaps: &[&str], rules: &[&Path]) -> Testbed {
 }
 
 /// Applies the two tenants, plugs their machines in, and waits for the switches.
-fn bring_up(testbed: &Testbed) {
+pub(super) fn bring_up(testbed: &Testbed) {
     testbed.apply("two-tenants.yaml", NETWORK).unwrap();
     testbed.plug_in(&machines()).unwrap();
     testbed.wait_in_sync().unwrap();
 }
 
 /// Exceptions to "all pairs within a tenant, none between tenants".
-fn departures(testbed: &Testbed) -> Departures {
+pub(super) fn departures(testbed: &Testbed) -> Departures {
     departures_once(testbed, |departures| departures.missing.is_empty())
 }
 
@@ -322,7 +322,7 @@ fn a_switch_that_lost_its_flows_gets_them_back() {
 }
 
 /// The flows of br-int without counters and durations.
-fn flows(host: &Host) -> BTreeSet<String> {
+pub(super) fn flows(host: &Host) -> BTreeSet<String> {
     let Ok(flows) = host.dump_flows("br-int") else { return BTreeSet::new() };
     flows
         .iter()

@@ -4,4 +4,5 @@ mod end_to_end;
 mod network;
 mod replayed;
 mod trace;
+mod upgrade;
 mod zones_and_counters;
