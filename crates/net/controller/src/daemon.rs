@@ -220,10 +220,8 @@ impl Daemon {
                     let conventions = core.rules().conventions().clone();
                     let drivers =
                         Running::new(drivers, runtime.clone(), sender, conventions, (Some(start), dialled));
-                    let policy = settings.policy;
-                    let (mut machine, orders) =
-                        Machine::start(core, policy.patience, requests.status.clone(), engine::now());
-                    machine.follow(&policy);
+                    let status = requests.status.clone();
+                    let (machine, orders) = Machine::start(core, &settings.policy, status, engine::now());
                     Ok(Worker::new((machine, orders), (journal, saving), drivers, requests, news)?)
                 });
             match prepared {
