@@ -15,7 +15,6 @@ use crate::config::Config;
 use crate::connecting::{self, connecting};
 use crate::in_database::{self, Here, Support};
 use crate::intent::Database;
-
 use crate::ownership::{self, Refused, SwitchId};
 use crate::ports::{Port as Wanted, Ports};
 use switch_model::{Encap, InterfaceId, Patch, Problem, Remote, Report, Tunnel, Vif};
