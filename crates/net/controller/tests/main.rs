@@ -31,6 +31,7 @@ mod scrub;
 mod shutdown;
 mod stale_writes;
 mod starting;
+mod stuck;
 mod support;
 mod tenants;
 mod tls;
