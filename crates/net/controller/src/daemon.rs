@@ -20,6 +20,7 @@ use weft_core::rules::{Rules, RulesError};
 
 use crate::api::Api;
 use crate::config::{Listen, Settings, SocketMode};
+use crate::diagnostics::Diagnostics;
 use crate::dial_in::{DialIn, Entrances, Targets};
 use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Saving, Worker};
@@ -68,6 +69,8 @@ pub struct Parts {
     pub dial_in: Option<DialIn>,
     /// Whether the controller takes the switches of other controllers.
     pub take_over: bool,
+    /// Its configuration and its log, for those who ask.
+    pub diagnostics: Diagnostics,
 }
 
 /// Why a controller does not start, or ends.
@@ -178,6 +181,7 @@ impl Daemon {
             drivers,
             dial_in,
             take_over,
+            diagnostics,
         } = parts;
         // The lock comes first: it proves that no process uses a socket left behind.
         let replay = Replay::open(&state)?;
@@ -207,6 +211,7 @@ impl Daemon {
             evaluator.clone(),
             credentials.clone(),
             inbound,
+            diagnostics,
         );
         let running = engine.rules().clone();
         let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));

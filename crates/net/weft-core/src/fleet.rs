@@ -86,6 +86,8 @@ pub struct SwitchStatus {
     pub last_driver_failure: String,
     /// The interfaces that it reports with ids that no object has, as of its last news.
     pub strays: Strays,
+    /// The version of Open vSwitch that it reports; empty if it has reported none since the controller started.
+    pub ovs_version: String,
 }
 
 /// All switches.
@@ -604,6 +606,7 @@ impl Fleet {
             driver_restarts: switch.driver_restarts,
             last_driver_failure: switch.last_driver_failure.clone(),
             strays: Strays::default(),
+            ovs_version: switch.ovs_version.clone(),
         })
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct Switch {
     /// The number of failures of the driver, and the last failure with its time.
     pub(super) driver_restarts: usize,
     pub(super) last_driver_failure: String,
+    /// The version of Open vSwitch, if it has said so.
+    pub(super) ovs_version: String,
     pub(super) faults: Faults,
 }
 
@@ -135,6 +137,7 @@ impl Switch {
             last_foreign_change: String::new(),
             driver_restarts: 0,
             last_driver_failure: String::new(),
+            ovs_version: String::new(),
             faults: Faults::default(),
         }
     }
@@ -235,6 +238,7 @@ impl Switch {
     pub(super) fn reported(&mut self, report: Report) {
         let problems: BTreeSet<String> = report.problems.iter().map(ToString::to_string).collect();
         self.faults.problems = several(problems.iter());
+        self.ovs_version.clone_from(&report.ovs_version);
         if self.writes == Writes::OnceReported {
             self.writes = Writes::OnceKnown;
         }
