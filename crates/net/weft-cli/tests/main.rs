@@ -58,6 +58,7 @@ mod restart;
 mod routes;
 mod rules_diff;
 mod support;
+mod support_bundle;
 mod tables;
 mod tenants;
 mod token;
