@@ -18,6 +18,8 @@ pub(crate) enum Verb {
     Describe,
     /// It reads anything else.
     Read,
+    /// It reads what is of the controller's machine, such as its configuration and its log.
+    Inspect,
     /// It may change anything.
     Change,
     /// It asks whether the controller lives. Everybody may.
@@ -25,7 +27,7 @@ pub(crate) enum Verb {
 }
 
 /// The calls of the API. A test holds that each has an entry here.
-pub(crate) const CALLS: [(&str, Verb); 22] = [
+pub(crate) const CALLS: [(&str, Verb); 23] = [
     ("Apply", Verb::ChangeObjects),
     ("Delete", Verb::ChangeObjects),
     ("Set", Verb::ChangeObjects),
@@ -47,6 +49,7 @@ pub(crate) const CALLS: [(&str, Verb); 22] = [
     ("RollbackRules", Verb::Change),
     ("RulesHistory", Verb::Read),
     ("TakeSnapshot", Verb::Read),
+    ("ReadDiagnostics", Verb::Inspect),
     ("WatchReceipts", Verb::ReadObjects),
 ];
 
@@ -66,6 +69,8 @@ const DESCRIPTIONS: [&str; 3] = ["openapi.json", "schema", "listings"];
 /// The paths that are of objects beside those of their kinds: documents that are applied, and the status.
 const APPLY: &str = "apply";
 const STATUS: &str = "status";
+/// The path that is of the controller's machine.
+pub(crate) const DIAGNOSTICS: &str = "diagnostics";
 /// The paths of `POST` that only read: their parameters are in the body. A test compares them with the paths of HTTP.
 pub(crate) const QUESTIONS: [&str; 3] = ["/v1/trace", "/v1/explain", "/v1/why-not"];
 
@@ -101,6 +106,7 @@ fn verb<B>(request: &Request<B>) -> Verb {
         _ => false,
     };
     match *request.method() {
+        Method::GET | Method::HEAD | Method::OPTIONS if parts[0] == DIAGNOSTICS => Verb::Inspect,
         Method::GET | Method::HEAD | Method::OPTIONS if is_of_objects => Verb::ReadObjects,
         Method::GET | Method::HEAD | Method::OPTIONS if DESCRIPTIONS.contains(&parts[0]) => Verb::Describe,
         Method::GET | Method::HEAD | Method::OPTIONS => Verb::Read,
@@ -144,6 +150,11 @@ impl Access {
             Some(Role::Operator) => return None,
             Some(Role::Viewer) if reads => return None,
             Some(Role::Tenant(_)) if is_of_objects => return None,
+            Some(Role::Viewer) if verb == Verb::Inspect => {
+                format!(
+                    "{identity} may not read the configuration and the log of the controller; this needs the role operator"
+                )
+            }
             Some(Role::Viewer) => {
                 format!("{identity} may read and not change anything; changes need the role operator")
             }
@@ -205,6 +216,8 @@ mod tests {
             (Method::GET, "/v1/switches/s1/history", Verb::Read),
             (Method::GET, "/v1/status", Verb::ReadObjects),
             (Method::GET, "/v1/status/more", Verb::Read),
+            (Method::GET, "/v1/diagnostics", Verb::Inspect),
+            (Method::GET, "/v1/diagnostics/more", Verb::Inspect),
             (Method::GET, "/v1/listings", Verb::Describe),
             (Method::GET, "/v1/transactions/1", Verb::Read),
             (Method::GET, "/v1/network/tunnels", Verb::Read),
@@ -230,19 +243,19 @@ mod tests {
 
     #[test]
     fn each_role_may_do_what_it_says() {
-        const VERBS: [Verb; 5] =
-            [Verb::ReadObjects, Verb::ChangeObjects, Verb::Describe, Verb::Read, Verb::Change];
+        const VERBS: [Verb; 6] =
+            [Verb::ReadObjects, Verb::ChangeObjects, Verb::Describe, Verb::Read, Verb::Inspect, Verb::Change];
         let may = |role: Option<Role>| {
             let access = Access::Of(Identity { name: "a".to_owned(), role });
             VERBS.map(|verb| access.refusal(verb).is_none())
         };
-        assert_eq!(may(Some(Role::Operator)), [true; 5]);
-        assert_eq!(may(Some(Role::Viewer)), [true, false, true, true, false]);
-        assert_eq!(may(Some(Role::Tenant("acme".to_owned()))), [true, true, true, false, false]);
+        assert_eq!(may(Some(Role::Operator)), [true; 6]);
+        assert_eq!(may(Some(Role::Viewer)), [true, false, true, true, false, false]);
+        assert_eq!(may(Some(Role::Tenant("acme".to_owned()))), [true, true, true, false, false, false]);
         for none in [Some(Role::Node), Some(Role::Controller), None] {
-            assert_eq!(may(none), [false; 5]);
+            assert_eq!(may(none), [false; 6]);
         }
-        assert_eq!(VERBS.map(|verb| Access::Open.refusal(verb).is_none()), [true; 5]);
-        assert_eq!(VERBS.map(|verb| Access::Unknown.refusal(verb).is_none()), [false; 5]);
+        assert_eq!(VERBS.map(|verb| Access::Open.refusal(verb).is_none()), [true; 6]);
+        assert_eq!(VERBS.map(|verb| Access::Unknown.refusal(verb).is_none()), [false; 6]);
     }
 }

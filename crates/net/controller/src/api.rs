@@ -21,6 +21,7 @@ use weft_core::text::{document_names, requester};
 use crate::activity::{Busy, STALLED};
 use crate::answers::{Results, Turn, Turns, all_at_once, parts};
 use crate::aside::Aside;
+use crate::diagnostics::Diagnostics;
 use crate::engine::{Engine, Stopping};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
@@ -87,6 +88,7 @@ pub(crate) struct Api {
     surveys: Surveys,
     of_tenants: tenants::Transactions,
     shares: Shares,
+    diagnostics: Diagnostics,
 }
 
 impl Api {
@@ -96,6 +98,7 @@ impl Api {
         make: MakeEvaluator,
         credentials: Option<Arc<Credentials>>,
         inbound: Option<Arc<Inbound>>,
+        diagnostics: Diagnostics,
     ) -> Self {
         let receipts = Reader::new(folder_of(&journal));
         Api {
@@ -115,6 +118,7 @@ impl Api {
             surveys: Surveys::default(),
             of_tenants: tenants::Transactions::default(),
             shares: Shares::default(),
+            diagnostics,
         }
     }
 
@@ -469,6 +473,19 @@ impl pb::controller_server::Controller for Api {
             }
         });
         Ok(Response::new(Box::pin(parts)))
+    }
+
+    type ReadDiagnosticsStream = Results<pb::ReadDiagnosticsResponse>;
+
+    async fn read_diagnostics(
+        &self,
+        request: Request<pb::ReadDiagnosticsRequest>,
+    ) -> Result<Response<Self::ReadDiagnosticsStream>, Status> {
+        // It waits for no thread: whoever looks for the cause of a delay asks for it.
+        let account = account(request.extensions());
+        let turn = self.turns.next(&account).await?;
+        let diagnostics = self.diagnostics.clone();
+        all_at_once(account, turn, move || diagnostics.messages()).await
     }
 
     type WatchReceiptsStream = Results<pb::Receipt>;

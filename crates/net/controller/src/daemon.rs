@@ -21,6 +21,7 @@ use weft_core::rules::{Rules, RulesError};
 
 use crate::api::Api;
 use crate::config::{Listen, Settings, SocketMode};
+use crate::diagnostics::Diagnostics;
 use crate::dial_in::{DialIn, Entrances, Targets};
 use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Saving, Worker};
@@ -71,6 +72,8 @@ pub struct Parts {
     pub dial_in: Option<DialIn>,
     /// Whether the controller takes the switches of other controllers.
     pub take_over: bool,
+    /// Its configuration and its log, for those who ask.
+    pub diagnostics: Diagnostics,
 }
 
 /// Why a controller does not start, or ends.
@@ -185,6 +188,7 @@ impl Daemon {
             drivers,
             dial_in,
             take_over,
+            diagnostics,
         } = parts;
         // The lock comes first: it proves that no process uses a socket left behind.
         let replay = Replay::open(&state)?;
@@ -219,6 +223,7 @@ impl Daemon {
             evaluator.clone(),
             credentials.clone(),
             inbound,
+            diagnostics,
         );
         let running = engine.rules().clone();
         let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
@@ -232,10 +237,8 @@ impl Daemon {
                     let conventions = core.rules().conventions().clone();
                     let drivers =
                         Running::new(drivers, runtime.clone(), sender, conventions, (Some(start), dialled));
-                    let policy = settings.policy;
-                    let (mut machine, orders) =
-                        Machine::start(core, policy.patience, requests.status.clone(), engine::now());
-                    machine.follow(&policy);
+                    let status = requests.status.clone();
+                    let (machine, orders) = Machine::start(core, &settings.policy, status, engine::now());
                     Ok(Worker::new((machine, orders), (journal, saving), drivers, requests, news)?)
                 });
             match prepared {

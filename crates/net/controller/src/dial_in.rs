@@ -10,7 +10,7 @@ use ovs_driver::Inbound;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_stream::StreamExt as _;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 use crate::config::{Listen, SocketMode};
 use crate::listener::{BindError, Connection, Listener, Refusals};
@@ -103,7 +103,13 @@ async fn admit_all(listener: Listener, target: String, inbound: Arc<Inbound>, cr
             Some(_) = handshakes.join_next() => continue,
             connection = incoming.next() => connection,
         };
-        let Some(Ok(connection)) = connection else { return };
+        let Some(Ok(connection)) = connection else {
+            error!(
+                target = &*target,
+                "the listener has ended, so no more switches can dial in here; restart the controller, and report this with the log"
+            );
+            return;
+        };
         let (target, refusals) = (target.clone(), refusals.clone());
         let (inbound, credentials) = (inbound.clone(), credentials.clone());
         handshakes.spawn(async move {

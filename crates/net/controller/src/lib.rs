@@ -24,7 +24,7 @@
 //! of all this) with `run`, [`config`], `reload`, `service` (notifications to systemd) and [`metrics`]; `listener` (the API's address and connections), [`dial_in`] (where switches connect), `requests` (requests from the network), `answers`
 //! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `identification` (who sends a request) with [`tokens`], `access` (what they may do), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
-//! `history` (what was), `snapshots` (all of it as one file); and
+//! `history` (what was), `snapshots` (all of it as one file), `diagnostics` (the configuration and the log, with `last_lines`); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
 //! applied), `explain` (why rows and flows exist or not), `surveys` and `flow_counts` (what switches are asked).
 //!
@@ -39,6 +39,7 @@ mod api;
 mod aside;
 pub mod config;
 pub mod daemon;
+mod diagnostics;
 pub mod dial_in;
 pub mod drivers;
 pub mod engine;
@@ -50,6 +51,7 @@ mod http;
 mod identification;
 pub mod journal;
 mod journal_view;
+mod last_lines;
 mod listener;
 mod log;
 pub mod metrics;
@@ -78,6 +80,7 @@ mod what_if;
 pub use api::{delta_message, engine_message, refusal_message};
 pub use config::{Config, ConfigError, Effective, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
+pub use diagnostics::Diagnostics;
 pub use dial_in::DialIn;
 pub use evaluators::{edit, evaluator};
 pub use journal_view::JournalView;

@@ -445,6 +445,10 @@ fn user_name(uid: u32) -> Option<String> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use mutual_tls::Strangers;
+    use test_authority::{Authority, Leaf, controller};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     const MODE: SocketMode = SocketMode(0o600);
@@ -471,6 +475,32 @@ mod tests {
             assert!(error.to_string().starts_with("exists and is not a socket"), "{error}");
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+    }
+
+    #[tokio::test]
+    async fn a_connection_over_tls_that_makes_room_for_another_ends_in_order() {
+        let authority = Authority::new();
+        let server = authority.credentials(&controller());
+        let alice = authority.credentials(&Leaf { role: Some("weft:operator"), ..Leaf::new("alice") });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dialled = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, address) = listener.accept().await.unwrap();
+        let registry = Arc::new(Registry::default());
+        let slot = registry.admit(Client::Host(address.ip()));
+        let connection = Connection::new(Stream::Tcp(stream), Peer::tcp(address), slot);
+        let (ours, theirs) = tokio::join!(
+            server.accept(connection, Strangers::Refused),
+            alice.connect_to_controller(dialled, "localhost")
+        );
+        let (mut ours, mut theirs) = (ours.unwrap(), theirs.unwrap());
+        theirs.write_all(b"x").await.unwrap();
+        assert_eq!(ours.read_u8().await.unwrap(), b'x');
+        registry.close_most_silent();
+        let error = ours.read_u8().await.unwrap_err();
+        assert_eq!(error.to_string(), "closed in favour of another connection");
+        // Its end asks once more whether it must end.
+        drop(ours);
+        assert!(theirs.read_u8().await.is_err());
     }
 
     /// Time is virtual here: it passes when nothing can run.

@@ -16,6 +16,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::reload::Handle;
 
+use crate::last_lines::LastLines;
+
 /// The most bytes of lines that wait: some ten thousand lines, an hour of a busy controller.
 const WAITING_MAX: usize = 4 << 20;
 /// The memory of a waiting line in addition to its bytes.
@@ -43,6 +45,7 @@ impl Level {
 
 struct Shared {
     queue: Mutex<Queue>,
+    last: LastLines,
     /// Wakes the thread that writes.
     came: Condvar,
     /// Wakes those who wait for the end of the queue.
@@ -73,7 +76,7 @@ impl Log {
     /// The thread cannot be started.
     pub(crate) fn start(to: impl Write + Send + 'static) -> io::Result<Log> {
         let (came, done) = (Condvar::new(), Condvar::new());
-        let log = Log(Arc::new(Shared { queue: Mutex::default(), came, done }));
+        let log = Log(Arc::new(Shared { queue: Mutex::default(), last: LastLines::default(), came, done }));
         let thread = log.clone();
         thread::Builder::new().name("log".to_owned()).spawn(move || thread.write_all(to))?;
         Ok(log)
@@ -81,6 +84,7 @@ impl Log {
 
     /// Adds a line, which ends with a line feed. Does not wait: a line that does not fit is counted as lost.
     pub(crate) fn add(&self, text: &[u8]) {
+        self.0.last.add(text);
         let mut queue = self.queue();
         let bytes = text.len() + LINE_BYTES;
         if queue.bytes + bytes > WAITING_MAX {
@@ -92,6 +96,11 @@ impl Log {
         queue.lines.push_back(Line { lost, text: text.to_vec() });
         drop(queue);
         self.0.came.notify_one();
+    }
+
+    /// The last lines, those that did not fit included.
+    pub(crate) fn last_lines(&self) -> LastLines {
+        self.0.last.clone()
     }
 
     /// Waits until all lines so far are written, and no longer than this.

@@ -96,6 +96,7 @@ pub(crate) fn report(core: &Core, world: &NumberedWorld, host: &str) -> Report {
         tunnels: numbered(desired.tunnels.keys().collect(), 40_000),
         patches: numbered(desired.patches.keys().collect(), 50_000),
         problems: Vec::new(),
+        ovs_version: String::new(),
     }
 }
 

@@ -4,6 +4,7 @@ use tokio::signal::unix::Signal;
 use tracing::{error, info, warn};
 
 use crate::config::{Changed, Config, Effective};
+use crate::diagnostics::Diagnostics;
 use crate::engine::Engine;
 use crate::log::Level;
 use crate::service;
@@ -13,11 +14,12 @@ pub(crate) struct Reload {
     effective: Effective,
     engine: Engine,
     level: Level,
+    diagnostics: Diagnostics,
 }
 
 impl Reload {
-    pub(crate) fn new(effective: Effective, engine: Engine, level: Level) -> Self {
-        Reload { effective, engine, level }
+    pub(crate) fn new(effective: Effective, engine: Engine, level: Level, diagnostics: Diagnostics) -> Self {
+        Reload { effective, engine, level, diagnostics }
     }
 
     /// Reads it again with each signal.
@@ -52,6 +54,7 @@ impl Reload {
             }
         }
         self.effective.take_what_reloads(later);
+        self.diagnostics.configured(&self.effective.to_string());
         self.engine.adjust(self.effective.config.settings());
     }
 }

@@ -15,6 +15,7 @@ use weft_core::rules::Rules;
 
 use crate::config::{Config, Effective};
 use crate::daemon::{Daemon, DaemonError, PROBE, Parts, check_state};
+use crate::diagnostics::Diagnostics;
 use crate::dial_in::DialIn;
 use crate::drivers::RealDrivers;
 use crate::evaluators::dataflow;
@@ -37,7 +38,9 @@ const LOG_GRACE: Duration = Duration::from_millis(200);
 /// give it back there.
 pub fn run(effective: &Effective, before_sleep: fn()) -> Result<(), DaemonError> {
     let (log, level) = start_log(&effective.config)?;
-    let result = serve(effective, level, before_sleep);
+    let diagnostics = Diagnostics::new(log.last_lines());
+    diagnostics.configured(&effective.to_string());
+    let result = serve(effective, level, diagnostics, before_sleep);
     log.flush(LOG_GRACE);
     result
 }
@@ -49,7 +52,12 @@ fn leave_no_core_dump() {
     }
 }
 
-fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), DaemonError> {
+fn serve(
+    effective: &Effective,
+    level: Level,
+    diagnostics: Diagnostics,
+    before_sleep: fn(),
+) -> Result<(), DaemonError> {
     let config = &effective.config;
     let rules = Arc::new(Rules::load(config.rules.paths())?);
     let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 2).max(2));
@@ -79,6 +87,7 @@ fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), 
         dial_in,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
         take_over: config.take_over,
+        diagnostics: diagnostics.clone(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_keep_alive(IDLE_MAX)
@@ -107,7 +116,7 @@ fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), 
         };
         let panicked = |error| DaemonError::Thread(format!("the start has failed: {error}"));
         let daemon = daemon.map_err(panicked)??;
-        let reload = Reload::new(effective.clone(), daemon.engine().clone(), level);
+        let reload = Reload::new(effective.clone(), daemon.engine().clone(), level, diagnostics);
         let reload = tokio::spawn(reload.follow(hangups));
         tokio::spawn(service::stay_alive(daemon.engine().activity().clone()));
         service::serves();

@@ -220,6 +220,7 @@ async fn a_configuration_that_has_named_the_loaded_rules_counts_again() {
     ];
     for (number, (rules, expected, versions)) in starts.into_iter().enumerate() {
         let running = start(folder.path(), rules).await;
+        answers(&running).await;
         assert_eq!(flows(&running), *expected, "start {number}");
         let mut client = running.client().await;
         assert_eq!(history_of(&mut client).await, *versions, "start {number}");
@@ -230,6 +231,17 @@ async fn a_configuration_that_has_named_the_loaded_rules_counts_again() {
 async fn start(folder: &Path, rules: &Arc<Rules>) -> Running {
     let switches = Switches::default();
     start_with(parts(folder, rules.clone(), &switches), switches).await
+}
+
+/// Connects a switch without interfaces to a controller that was started again, and waits until its driver may write.
+async fn answers(running: &Running) {
+    running.switches.connect("hv1", report(&[], &[])).await;
+    within(async {
+        while running.switches.look("hv1", |switch| switch.desired.is_none()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 fn request(text: &str, terms: pb::Terms) -> Changes {
@@ -362,6 +374,7 @@ async fn an_engine_is_edited_to_rules_that_differ_in_what_they_derive() {
     let loaded = flows(&running);
     running.stop().await;
     let running = start(folder.path(), &rules).await;
+    answers(&running).await;
     assert_eq!(flows(&running), loaded, "the restart derives the same");
     running.stop().await;
 }
@@ -403,6 +416,7 @@ async fn transactions_go_on_while_other_rules_derive_their_rows() {
     assert_eq!(fs::read_dir(folder.path().join("state")).unwrap().flatten().filter(is_of_rules).count(), 0);
     running.stop().await;
     let running = start(folder.path(), &rules).await;
+    answers(&running).await;
     assert_eq!(flows(&running), loaded, "the restart derives the same");
     running.stop().await;
 }

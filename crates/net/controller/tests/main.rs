@@ -32,6 +32,7 @@ mod scrub;
 mod shutdown;
 mod stale_writes;
 mod starting;
+mod stuck;
 mod support;
 mod tenants;
 mod tls;

@@ -44,6 +44,16 @@ impl Failure {
         Failure::outside("standard output", error)
     }
 
+    /// The reason; empty if it was reported before.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Failure::Rejected(why) | Failure::Usage(why) | Failure::Outside(why) | Failure::Ended(why) => {
+                why.clone()
+            }
+            Failure::Reported | Failure::NotInForce => String::new(),
+        }
+    }
+
     /// Reports the reason and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
         let (message, status) = match self {

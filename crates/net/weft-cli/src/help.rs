@@ -35,7 +35,6 @@ const GROUPS: [Group; 3] = [
             "explain",
         ],
         named: &[
-            "context",
             "describe",
             "edit",
             "events",
@@ -44,6 +43,7 @@ const GROUPS: [Group; 3] = [
             "rollback",
             "schema",
             "snapshot",
+            "support-bundle",
         ],
     },
     Group {
@@ -54,7 +54,7 @@ const GROUPS: [Group; 3] = [
     Group {
         purpose: "Try it out, and set up",
         listed: &["demo", "lab", "pki"],
-        named: &["completions", "token"],
+        named: &["completions", "context", "token"],
     },
 ];
 

@@ -44,6 +44,7 @@ mod saved_files;
 mod schema;
 mod snapshot;
 mod status;
+mod support_bundle;
 mod tables;
 mod test;
 mod token;
@@ -122,6 +123,8 @@ enum Command {
     Rollback(client::Rollback),
     /// Take a snapshot of a controller as one file, show it, or restore it
     Snapshot(snapshot::SnapshotCommand),
+    /// Write what somebody who helps needs to know of a running controller, as one file
+    SupportBundle(support_bundle::SupportBundle),
     /// Compute what a controller has recorded: past states, changes, flows, with other rules
     Replay(replay::Replay),
     /// Change the rules of a running controller, or show what others would change
@@ -194,6 +197,7 @@ fn main() -> ExitCode {
         Command::Events(events) => events.run(),
         Command::Rollback(rollback) => rollback.run(),
         Command::Snapshot(snapshot) => snapshot.run(),
+        Command::SupportBundle(bundle) => bundle.run(),
         Command::Replay(replay) => replay.run(),
         Command::Rules(rules) => rules.run(),
         Command::Context(context) => context.run(),

@@ -160,6 +160,13 @@ fn anonymous(record: &Record, rules: &Rules, names: Option<Names>) -> Result<Vec
     Ok(bytes)
 }
 
+/// The snapshot of what is recorded under other names, and which these are.
+pub(crate) fn renamed(recorded: &Recorded) -> Result<(Vec<u8>, Mapping), Failure> {
+    let (record, rules, _) = state(recorded)?;
+    let (record, mapping) = anonymised(&record, &rules)?;
+    Ok((compressed(&record)?, mapping))
+}
+
 fn anonymised(record: &Record, rules: &Rules) -> Result<(Record, Mapping), Failure> {
     const SOURCE: &str = "/dev/urandom";
     let mut secret = Secret::default();
@@ -169,13 +176,14 @@ fn anonymised(record: &Record, rules: &Rules) -> Result<(Record, Mapping), Failu
 }
 
 /// A file for what was replaced, which its owner alone can read.
-struct Names {
+pub(crate) struct Names {
     path: PathBuf,
     replacement: Replacement,
 }
 
 impl Names {
-    fn begin(path: PathBuf) -> Result<Names, Failure> {
+    /// Begins to write it.
+    pub(crate) fn begin(path: PathBuf) -> Result<Names, Failure> {
         let begun = Replacement::of(&path).and_then(|replacement| {
             replacement.file().set_permissions(Permissions::from_mode(0o600))?;
             Ok(replacement)
@@ -185,7 +193,7 @@ impl Names {
     }
 
     /// Writes a line of JSON for each name and address: the old one and the new one.
-    fn write(self, mapping: &Mapping) -> Result<(), Failure> {
+    pub(crate) fn write(self, mapping: &Mapping) -> Result<(), Failure> {
         let lines: Vec<String> =
             mapping.pairs().map(|(old, new)| format!("{}\n", json!([old, new]))).collect();
         let written = self.replacement.file().write_all(lines.concat().as_bytes());

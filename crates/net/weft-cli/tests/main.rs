@@ -61,6 +61,7 @@ mod rules_diff;
 mod steady;
 mod stopping;
 mod support;
+mod support_bundle;
 mod tables;
 mod tenants;
 mod token;

@@ -201,6 +201,15 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    type ReadDiagnosticsStream = Results<pb::ReadDiagnosticsResponse>;
+
+    async fn read_diagnostics(
+        &self,
+        _: Request<pb::ReadDiagnosticsRequest>,
+    ) -> Result<Response<Self::ReadDiagnosticsStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     type WatchReceiptsStream = Results<pb::Receipt>;
 
     async fn watch_receipts(

@@ -146,6 +146,15 @@ pub struct ListingRows {
     pub unread: Vec<pb::UnreadSwitch>,
 }
 
+/// What is known of the machine of a controller.
+#[derive(Debug, Clone, Default)]
+pub struct Diagnostics {
+    /// The values in force, as a configuration file with the origin of each.
+    pub configuration: String,
+    /// The last lines of the log, the oldest first.
+    pub log: Vec<String>,
+}
+
 /// The desired state of a switch.
 #[derive(Debug, Clone, Default)]
 pub struct Flows {
@@ -342,6 +351,20 @@ impl Client {
             file.extend_from_slice(&part);
         }
         Ok(file)
+    }
+
+    /// The configuration of the controller, and the last lines of its log.
+    pub async fn diagnostics(&mut self) -> Result<Diagnostics, ClientError> {
+        let stream = within(ANSWER_MAX, self.inner.read_diagnostics(pb::ReadDiagnosticsRequest {})).await;
+        let mut parts = stream.map_err(|status| self.failed(status))?.into_inner();
+        let mut diagnostics = Diagnostics::default();
+        while let Some(pb::ReadDiagnosticsResponse { configuration, log }) =
+            within(ANSWER_MAX, parts.message()).await.map_err(|status| self.failed(status))?
+        {
+            diagnostics.configuration += &configuration;
+            diagnostics.log.extend(log);
+        }
+        Ok(diagnostics)
     }
 
     /// The current state of the controller and its switches.

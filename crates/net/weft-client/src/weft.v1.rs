@@ -1280,6 +1280,9 @@ pub struct SwitchStatus {
     /// If it is not connected: since when, as far as this start of the controller knows (RFC 3339). Otherwise empty.
     #[prost(string, tag = "20")]
     pub not_connected_since: ::prost::alloc::string::String,
+    /// The version of Open vSwitch that it reports; empty if it has reported none since the controller started.
+    #[prost(string, tag = "21")]
+    pub ovs_version: ::prost::alloc::string::String,
 }
 /// An interface whose `external_ids:iface-id` no object has as its id.
 #[derive(serde::Serialize)]
@@ -1290,6 +1293,19 @@ pub struct StrayInterface {
     /// The object whose id is similar, if there is one: perhaps it is meant.
     #[prost(message, optional, tag = "2")]
     pub nearest: ::core::option::Option<ObjectRef>,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadDiagnosticsRequest {}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadDiagnosticsResponse {
+    /// The values in force as a configuration file, with the origin of each. In the first message alone.
+    #[prost(string, tag = "1")]
+    pub configuration: ::prost::alloc::string::String,
+    /// The next lines of the log, the oldest first.
+    #[prost(string, repeated, tag = "2")]
+    pub log: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2166,6 +2182,32 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("weft.v1.Controller", "TakeSnapshot"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Returns what somebody who helps needs to know of the controller's machine: the configuration in force, without secrets, and the last
+        /// lines of the log. For operators alone.
+        pub async fn read_diagnostics(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadDiagnosticsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ReadDiagnosticsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weft.v1.Controller/ReadDiagnostics",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weft.v1.Controller", "ReadDiagnostics"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Streams receipts of transactions: when a transaction is computed, and again whenever a switch has answered. A watcher
         /// that does not read for 30 seconds, or for which more than 8 MiB wait, is ended with DATA_LOSS.
         pub async fn watch_receipts(
@@ -2400,6 +2442,21 @@ pub mod controller_server {
             request: tonic::Request<super::TakeSnapshotRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::TakeSnapshotStream>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ReadDiagnostics method.
+        type ReadDiagnosticsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ReadDiagnosticsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Returns what somebody who helps needs to know of the controller's machine: the configuration in force, without secrets, and the last
+        /// lines of the log. For operators alone.
+        async fn read_diagnostics(
+            &self,
+            request: tonic::Request<super::ReadDiagnosticsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadDiagnosticsStream>,
             tonic::Status,
         >;
         /// Server streaming response type for the WatchReceipts method.
@@ -3421,6 +3478,53 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = TakeSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/ReadDiagnostics" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadDiagnosticsSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::ServerStreamingService<
+                        super::ReadDiagnosticsRequest,
+                    > for ReadDiagnosticsSvc<T> {
+                        type Response = super::ReadDiagnosticsResponse;
+                        type ResponseStream = T::ReadDiagnosticsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadDiagnosticsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::read_diagnostics(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadDiagnosticsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -16,8 +16,9 @@ pub const OF_OBJECTS: [&str; 5] = [FLOWS, LOGICAL_FLOWS, COUNTERS, TUNNELS, HIST
 /// What else `weft get` takes in place of a kind or a listing.
 pub const VIEWS: [&str; 3] = ["all", "listings", "status"];
 /// What is at `/v1/NAME` in place of a kind.
-pub const AT_TOP: [&str; 14] = [
+pub const AT_TOP: [&str; 15] = [
     "apply",
+    "diagnostics",
     "explain",
     HISTORY,
     "listings",

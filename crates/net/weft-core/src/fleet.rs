@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use crate::core::{AddressChange, AddressChanges, DesiredCounts, Given, Strays, SwitchAddress};
 use crate::lasting::Lasting;
-use crate::levels::{Link, Moment, Patience};
+use crate::levels::{Link, Moment};
 use crate::now::Now;
 use crate::receipt::{Progress, Receipts};
 use crate::underlay::Underlay;
@@ -86,6 +86,8 @@ pub struct SwitchStatus {
     pub last_driver_failure: String,
     /// The interfaces that it reports with ids that no object has, as of its last news.
     pub strays: Strays,
+    /// The version of Open vSwitch that it reports; empty if it has reported none since the controller started.
+    pub ovs_version: String,
 }
 
 /// All switches.
@@ -99,8 +101,8 @@ pub struct Fleet {
     /// What drivers are to do, in this order.
     told: Vec<DriverOrder>,
     timers: Timers,
-    /// The transport nodes whose switches must report before anything is written to them.
-    unreported: BTreeSet<String>,
+    /// The transport nodes whose switches have reported and are written to as soon as the rules know that report.
+    reporting: BTreeSet<String>,
     /// When the controller started, for [`Moment`]s.
     begun: Instant,
     now: Now,
@@ -122,7 +124,7 @@ struct Draining {
 
 impl Fleet {
     /// A fleet without switches.
-    pub fn new(now: Now, patience: Patience) -> Self {
+    pub fn new(now: Now) -> Self {
         Fleet {
             switches: BTreeMap::new(),
             draining: Vec::new(),
@@ -130,10 +132,10 @@ impl Fleet {
             drivers: 0,
             told: Vec::new(),
             timers: Timers::default(),
-            unreported: BTreeSet::new(),
+            reporting: BTreeSet::new(),
             begun: now.instant,
             now,
-            watch: Watch::new(patience),
+            watch: Watch::default(),
             faults: Lasting::default(),
             announced: Vec::new(),
             underlay: Underlay::default(),
@@ -161,14 +163,16 @@ impl Fleet {
         std::mem::take(&mut self.told)
     }
 
-    /// Starts a driver for each of these switches.
+    /// Starts a driver for each of these switches, of which the rules may have reports from before. Each writes once its switch has
+    /// reported: a host that was restarted meanwhile has given its ports other numbers, and flows with the former ones would connect
+    /// the ports of one tenant as those of another. A switch whose database cannot be reached therefore keeps what it has, and its
+    /// status says so. It forwards as before, whereas flows with wrong numbers break the isolation of tenants.
     pub(crate) fn start<'a>(
         &mut self,
         addresses: impl Iterator<Item = (&'a String, &'a Arc<SwitchAddress>)>,
-        given: impl Fn(&str) -> Given,
     ) {
         for (node, address) in addresses {
-            self.add_node(node, address, Some(given(node)));
+            self.add_node(node, address, None);
         }
     }
 
@@ -211,7 +215,7 @@ impl Fleet {
         }
         for (node, change) in addresses {
             match &change.after {
-                None => self.remove_node(node, txn),
+                None => self.remove_node(node, txn, &given),
                 Some(address) => starting.push((node, address)),
             }
         }
@@ -225,18 +229,20 @@ impl Fleet {
         }
     }
 
-    /// Lets the switches at other endpoints be written to whose reports the rules have. Everything that the rules have is on disk.
-    pub(crate) fn begin_to_write(&mut self, given: impl Fn(&str) -> Given) {
-        for node in std::mem::take(&mut self.unreported) {
-            let Some(switch) = self.switches.get_mut(&node) else { continue };
-            let is_known = switch.observed.has_taken_reports() || switch.faults.put_aside.is_some();
-            if switch.writes == Writes::OnceKnown && is_known {
+    /// Lets the switches be written to whose first report the rules have. Everything that the rules have is on disk. `is_known`: whether
+    /// all port numbers that the rules have of a switch are those of the last report that they were given.
+    pub(crate) fn begin_to_write(&mut self, is_known: impl Fn(&str) -> bool, given: impl Fn(&str) -> Given) {
+        let Fleet { reporting, switches, told, .. } = self;
+        reporting.retain(|node| {
+            let switch = switches.get_mut(node).filter(|switch| switch.writes == Writes::OnceKnown);
+            let Some(switch) = switch else { return false };
+            let waits = !switch.observed.has_taken_reports() || !is_known(node);
+            if !waits {
                 switch.writes = Writes::Now;
-                self.told.push(DriverOrder::Give(switch.driver, given(&node)));
-            } else {
-                self.unreported.insert(node);
+                told.push(DriverOrder::Give(switch.driver, given(node)));
             }
-        }
+            waits
+        });
     }
 
     /// Stops the drivers that must not run any more when the driver of a transport node starts.
@@ -265,7 +271,6 @@ impl Fleet {
         let mut switch = Switch::new(driver, address.clone(), self.now(), self.now.wall);
         if given.is_none() {
             switch.writes = Writes::OnceReported;
-            self.unreported.insert(node.to_owned());
         }
         self.switches.insert(node.to_owned(), switch);
         let (node, address) = (node.to_owned(), address.clone());
@@ -274,11 +279,15 @@ impl Fleet {
 
     /// Removes a switch: at once if it is offline or has nothing to remove, otherwise once it has confirmed the
     /// removal or the time for it is over.
-    fn remove_node(&mut self, node: &str, txn: u64) {
+    fn remove_node(&mut self, node: &str, txn: u64, given: impl Fn(&str) -> Given) {
         let Some(mut switch) = self.switches.remove(node) else { return };
         self.forget_faults(node);
         switch.push_held(&mut self.told);
         if switch.is_driven() && switch.up.contains(&Channel::OpenFlow) {
+            if switch.writes != Writes::Now {
+                // Nothing is left that depends on the numbers of its ports.
+                self.told.push(DriverOrder::Give(switch.driver, given(node)));
+            }
             self.told.push(DriverOrder::Leave(switch.driver));
             let timeout = Timeout::Drain(switch.driver);
             self.timers.set(self.now() + DRAIN_MAX, timeout);
@@ -464,6 +473,9 @@ impl Fleet {
                 let is_problem = |fault: &SwitchFault| fault.is_problem_of(&node);
                 self.faults.become_these(is_problem, &problems.collect(), now);
                 switch.reported(report);
+                if switch.writes == Writes::OnceKnown {
+                    self.reporting.insert(node.clone());
+                }
                 self.watch.differs(node);
             }
             Event::Learned { table, cookie, is_new } => {
@@ -542,10 +554,11 @@ impl Fleet {
         self.switches.get(node).filter(|switch| switch.is_driven()).map(|switch| switch.driver)
     }
 
-    /// Gives the switch of a transport node this desired state, which was derived again.
-    pub(crate) fn correct(&mut self, node: &str, given: Given) {
-        if let Some(driver) = self.driver(node) {
-            self.told.push(DriverOrder::Give(driver, given));
+    /// Gives the switch of a transport node its desired state, which was derived again. One that is not written to yet gets it later.
+    pub(crate) fn correct(&mut self, node: &str, given: impl Fn(&str) -> Given) {
+        let switch = self.switches.get(node).filter(|switch| switch.writes == Writes::Now);
+        if let Some(switch) = switch.filter(|switch| switch.is_driven()) {
+            self.told.push(DriverOrder::Give(switch.driver, given(node)));
         }
     }
 
@@ -579,7 +592,7 @@ impl Fleet {
             synced: reconciled && switch.faults.are_settled() && switch.refused == 0,
             refused: switch.refused,
             refused_txns: switch.refused_txns.clone(),
-            last_error: switch.faults.last_error().unwrap_or_default(),
+            last_error: switch.last_error().unwrap_or_default(),
             pending: switch.unanswered(),
             confirmed_txn: switch.confirmed_txn,
             flows: counts.flows,
@@ -593,6 +606,7 @@ impl Fleet {
             driver_restarts: switch.driver_restarts,
             last_driver_failure: switch.last_driver_failure.clone(),
             strays: Strays::default(),
+            ovs_version: switch.ovs_version.clone(),
         })
     }
 }

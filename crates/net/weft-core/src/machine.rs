@@ -28,7 +28,7 @@ use tracing::{debug, error, info, warn};
 use crate::answered::{Repeated, RequestKey};
 use crate::core::{
     Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, EngineTransition, Mended,
-    Problem, ProblemChanges, Refusal, RulesTransition, Scrub,
+    Problem, ProblemChanges, RULE_ROWS, Refusal, RulesTransition, Scrub,
 };
 use crate::fleet::{DriverOrder, Fleet, SwitchNews};
 use crate::harm::CutOff;
@@ -59,6 +59,12 @@ pub struct Policy {
     pub declared_tenants: bool,
     /// When a switch counts as lost.
     pub patience: Patience,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy { rule_rows: RULE_ROWS, declared_tenants: false, patience: Patience::default() }
+    }
 }
 
 /// The state of a controller. After a [`Failed`] step it must not be used any more.
@@ -211,17 +217,13 @@ enum Waiting {
 }
 
 impl Machine {
-    /// A controller that starts with this state. Also returns the first orders for drivers. Readers find the status in `published`.
-    pub fn start(
-        core: Core,
-        patience: Patience,
-        published: Published,
-        now: Now,
-    ) -> (Machine, Vec<DriverOrder>) {
-        let mut fleet = Fleet::new(now, patience);
-        fleet.start(core.addresses(), |node| core.given(node));
+    /// A controller that starts with this state and follows this policy. Also returns the first orders for drivers. Readers find the status in
+    /// `published`.
+    pub fn start(core: Core, policy: &Policy, published: Published, now: Now) -> (Machine, Vec<DriverOrder>) {
+        let mut fleet = Fleet::new(now);
+        fleet.start(core.addresses());
         let orders = fleet.take_told();
-        let machine = Machine {
+        let mut machine = Machine {
             unpublished: Unpublished::all(&core, &fleet, now.wall),
             core,
             fleet,
@@ -232,6 +234,7 @@ impl Machine {
             published,
             problems: Lasting::default(),
         };
+        machine.follow(policy);
         (machine, orders)
     }
 
@@ -354,7 +357,7 @@ impl Machine {
              is a fault of Weft or of this machine's memory"
         );
         for node in &nodes {
-            self.fleet.correct(node, self.core.given(node));
+            self.fleet.correct(node, |node| self.core.given(node));
         }
         self.unpublished.nodes.extend(nodes);
         self.follow_problems(&problems);
@@ -507,7 +510,7 @@ impl Machine {
     /// Nothing waits for the journal, so switches may get what the rules want.
     fn begin_to_write(&mut self) {
         let core = &self.core;
-        self.fleet.begin_to_write(|node| core.given(node));
+        self.fleet.begin_to_write(|node| core.has_ports_of_report(node), |node| core.given(node));
     }
 
     fn release(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration, now: Now) {

@@ -51,6 +51,8 @@ pub(crate) struct Entry {
     why: BTreeMap<Option<Port>, String>,
     /// The last reported verdict.
     told: Option<String>,
+    /// Whether a part was accepted, and with it the deletions: of what the switch reported before, the rules have what is the same.
+    has_deleted: bool,
 }
 
 impl RefusedReports {
@@ -63,7 +65,8 @@ impl RefusedReports {
         why: &str,
     ) {
         self.forget(node);
-        self.nodes.insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None });
+        self.nodes
+            .insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None, has_deleted: false });
         self.refuse(Part { node: node.to_owned(), ports }, why);
         self.due.push_front(Part { node: node.to_owned(), ports: Vec::new() });
     }
@@ -80,6 +83,11 @@ impl RefusedReports {
     /// Whether a part of the last report of a transport node is refused.
     pub(crate) fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
+    }
+
+    /// Whether the rules refuse the last report of a transport node so far, the deletions included.
+    pub(crate) fn refuses_deletions(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|entry| !entry.has_deleted)
     }
 
     /// Removes a transport node.
@@ -140,6 +148,7 @@ impl RefusedReports {
         if whole {
             self.forget(&part.node);
         } else if let Some(entry) = self.nodes.get_mut(&part.node) {
+            entry.has_deleted = true;
             entry.why.remove(&None);
             for port in &part.ports {
                 entry.why.remove(&Some(port.clone()));
@@ -185,5 +194,33 @@ impl Entry {
             1 => first,
             count => format!("{first}; and {} more", count - 1),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletions_count_once_any_part_is_accepted_until_the_next_report() {
+        let mut refused = RefusedReports::default();
+        let vif =
+            switch_model::Vif { ofport: 1, mac: String::new(), interface: switch_model::InterfaceId(1) };
+        let vifs = BTreeMap::from([("p1".to_owned(), vif.clone()), ("p2".to_owned(), vif)]);
+        let report = switch_model::Report { vifs, ..switch_model::Report::default() };
+        let reports = Reports::default();
+        let ports = || ["p1", "p2"].map(|port| Port::Vif(port.to_owned())).to_vec();
+        assert!(!refused.refuses_deletions("hv1"));
+        refused.refuse_whole("hv1", report.clone(), ports(), "no");
+        while let Some((part, _)) = refused.next(&reports) {
+            refused.refuse(part, "no");
+            assert!(refused.refuses_deletions("hv1"));
+        }
+        refused.retry_later();
+        let (part, _) = refused.next(&reports).unwrap();
+        refused.accept(&part, false);
+        assert!(!refused.refuses_deletions("hv1"));
+        refused.refuse_whole("hv1", report, ports(), "no");
+        assert!(refused.refuses_deletions("hv1"));
     }
 }

@@ -254,6 +254,21 @@ impl Reports {
         ports.filter(|port| !known.is_some_and(|known| known.has(report, port))).collect()
     }
 
+    /// Whether a report has all known ports of its switch, with the same numbers.
+    pub(crate) fn has_only_ports_of(&self, node: &str, report: &switch_model::Report) -> bool {
+        self.nodes.get(node).is_none_or(|known| {
+            let vif = |(port, vif): (&String, &Vif)| {
+                report.vifs.get(port).is_some_and(|of| of.ofport == vif.ofport)
+            };
+            let is_in = |known: &BTreeMap<String, u16>, reported: &BTreeMap<String, u16>| {
+                known.iter().all(|(name, ofport)| reported.get(name) == Some(ofport))
+            };
+            known.vifs.iter().all(vif)
+                && is_in(&known.tunnels, &report.tunnels)
+                && is_in(&known.patches, &report.patches)
+        })
+    }
+
     /// A report reduced to known ports and the listed ones.
     pub(crate) fn partial(
         &self,

@@ -232,7 +232,8 @@ impl Intent {
             self.database.ports.insert(name, port);
         }
         self.database.things.push(changes);
-        let flows_up = self.up.contains(&Channel::OpenFlow);
+        // Until it is given something, nobody knows when a transaction will be in force.
+        let flows_up = self.given && self.up.contains(&Channel::OpenFlow);
         if changes.touches_database() {
             let up = flows_up && self.up.contains(&Channel::Ovsdb);
             self.waiting_for_ports.push(txn, self.version, up);
@@ -420,15 +421,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_pushed_before_anything_is_given_is_confirmed_together_afterwards() {
+        let mut intent = Intent::default();
+        for channel in [Channel::Ovsdb, Channel::OpenFlow] {
+            intent.connected(channel);
+        }
+        for n in 0..10_000 {
+            intent.push(2 * n, &adds(n));
+            intent.push(2 * n + 1, &tunnel(n, true));
+        }
+        assert_eq!([&intent.waiting, &intent.waiting_for_ports].map(|waiting| waiting.0.len()), [1, 1]);
+        intent.set_desired(&Desired::default());
+        intent.push(20_000, &adds(0));
+        let version = intent.version();
+        assert_eq!(intent.confirm(version, version, &mut BTreeSet::new()), [19_998, 19_999, 20_000]);
+    }
+
+    #[test]
     fn a_transaction_that_only_needs_flows_does_not_wait_for_one_that_needs_tunnels() {
         let mut intent = Intent::default();
+        intent.set_desired(&Desired::default());
         intent.connected(Channel::OpenFlow);
         for (txn, changes) in [(1, adds(1)), (2, tunnel(1, true)), (3, adds(2)), (4, tunnel(2, true))] {
             intent.push(txn, &changes);
         }
         let none = &mut BTreeSet::new();
-        assert_eq!(intent.confirm(3, 0, none), [1, 3]);
-        assert!(intent.confirm(4, 3, none).is_empty());
-        assert_eq!(intent.confirm(4, 4, none), [4], "the database was away: one word for both");
+        assert_eq!(intent.confirm(4, 0, none), [1, 3]);
+        assert!(intent.confirm(5, 4, none).is_empty());
+        assert_eq!(intent.confirm(5, 5, none), [4], "the database was away: one word for both");
     }
 }

@@ -15,7 +15,6 @@ use crate::config::Config;
 use crate::connecting::{self, connecting};
 use crate::in_database::{self, Here, Support};
 use crate::intent::Database;
-
 use crate::ownership::{self, Refused, SwitchId};
 use crate::ports::{Port as Wanted, Ports};
 use switch_model::{Encap, InterfaceId, Patch, Problem, Remote, Report, Tunnel, Vif};
@@ -24,6 +23,9 @@ use switch_model::{Encap, InterfaceId, Patch, Problem, Remote, Report, Tunnel, V
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");
 /// The mark of the driver's patch ports, at both ends.
 pub(crate) const PATCH_OWNER: (&str, &str) = ("weft", "patch");
+
+/// The most characters of a version of Open vSwitch.
+const VERSION_MAX: usize = 64;
 
 /// The OpenFlow version that the driver speaks, in the spelling of the database.
 const PROTOCOL: &str = "OpenFlow15";
@@ -312,7 +314,9 @@ impl View {
     /// The attached interfaces and ports, and their problems. `arrivals` has seen this view.
     pub(crate) fn report(&self, config: &Config, arrivals: &Arrivals, want: &Database) -> Report {
         let Database { ports: want, things } = want;
-        let mut report = Report::default();
+        let version = self.switch.as_ref().and_then(|switch| switch.ovs_version.as_deref());
+        let ovs_version = version.unwrap_or_default().chars().take(VERSION_MAX).collect();
+        let mut report = Report { ovs_version, ..Report::default() };
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
         report.problems.extend(self.other_datapath(config));
         if self.bridge.is_some() {

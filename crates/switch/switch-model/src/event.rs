@@ -192,6 +192,8 @@ pub struct Report {
     pub patches: BTreeMap<String, u16>,
     /// Problems that an operator should look at.
     pub problems: Vec<Problem>,
+    /// The version of Open vSwitch; empty if the switch does not say it.
+    pub ovs_version: String,
 }
 
 /// A virtual interface.

@@ -33,7 +33,7 @@ pub struct Options {
     /// A server that sends nothing for this long after the `echo` request is disconnected. So is a server that takes
     /// no bytes for `probe_interval` and `probe_timeout` together. Default 5 s.
     pub probe_timeout: Duration,
-    /// The time allowed for connecting, reading the schema and reading the first snapshot. Default 30 s.
+    /// The time allowed for connecting, or for the server to dial in, and then again for reading the schema and the first snapshot. Default 30 s.
     pub handshake_timeout: Duration,
     /// The delay before the first attempt to reconnect. It doubles with each attempt. Default 100 ms.
     pub backoff_min: Duration,
@@ -75,7 +75,7 @@ pub enum SessionError {
     /// There is no connection.
     #[error(transparent)]
     Connection(#[from] ConnectionError<FramingError>),
-    /// Connecting, reading the schema and reading the first snapshot took too long.
+    /// Reading the schema and the first snapshot took too long.
     #[error("no schema and snapshot within {seconds:.1} s of connecting")]
     HandshakeTimeout {
         /// The limit.

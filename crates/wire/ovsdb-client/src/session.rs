@@ -341,15 +341,15 @@ impl Session {
     async fn connect_in_time(&mut self) -> Result<Served, SessionError> {
         let limit = self.options.handshake_timeout;
         let deadline = after(Instant::now(), limit);
-        within(deadline, self.connect(deadline))
+        let connection = RpcConnection::open(&*self.dialler, &self.endpoint, deadline, &self.options).await?;
+        // A server that dials in may do so at the last moment.
+        within(after(Instant::now(), limit), self.connected(connection))
             .await
             .unwrap_or(Err(SessionError::HandshakeTimeout { seconds: limit.as_secs_f64() }))
     }
 
-    /// Connects and brings the replica up to date.
-    async fn connect(&mut self, deadline: Instant) -> Result<Served, SessionError> {
-        let mut connection =
-            RpcConnection::open(&*self.dialler, &self.endpoint, deadline, &self.options).await?;
+    /// Brings the replica up to date over a new connection.
+    async fn connected(&mut self, mut connection: RpcConnection) -> Result<Served, SessionError> {
         let reply = connection.call("get_schema", json!([*self.database])).await?;
         let schema = match reply.error() {
             None => Schema::from_text(reply.result())?.shared(),

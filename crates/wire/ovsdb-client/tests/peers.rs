@@ -8,7 +8,7 @@ use crate::common::{PATIENCE, connected, disconnected, next, next_changes};
 use futures_util::StreamExt;
 use ovsdb_client::framing::JsonCodec;
 use ovsdb_client::{Client, Endpoint, Event, MonitorSpec, Operation, Options, TransactError};
-use peer_connection::{InMemoryListener, InMemoryNetwork, MemoryBudget};
+use peer_connection::{InMemoryListener, InMemoryNetwork, MemoryBudget, Sockets};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc::Receiver;
@@ -268,6 +268,27 @@ async fn a_handshake_that_does_not_end_is_ended() {
     assert!(why.contains("no schema and snapshot within 0.3 s"), "{why}");
     trickle.abort();
     stage.recovers().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_dials_in_late_has_the_whole_time_for_its_snapshot() {
+    let (name, target) = ("hv1", "ssl:192.0.2.1:6640");
+    let sockets = Sockets::default();
+    let inbound = sockets.inbound().clone();
+    let _expected = inbound.expect(name, target);
+    let endpoint = Endpoint::DialIn { name: name.to_owned(), target: target.to_owned() };
+    let options = Options { handshake_timeout: PROBE * 3, ..Options::default() };
+    let monitor = MonitorSpec::nothing().table("T", &["name"]);
+    let (_client, mut events) = Client::spawn_with(Arc::new(sockets), endpoint, "D", monitor, options);
+    let start = Instant::now();
+    tokio::time::sleep(PROBE * 2).await;
+    let (theirs, ours) = tokio::io::duplex(1 << 14);
+    inbound.arrived(name, target, "192.0.2.11", Box::new(theirs)).unwrap();
+    let mut peer = Peer { stream: Framed::new(ours, JsonCodec::default()) };
+    tokio::time::sleep(PROBE * 2).await;
+    peer.handshake(&[]).await;
+    assert_eq!(next(&mut events).await, Event::Connected);
+    assert!(start.elapsed() > PROBE * 3, "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -177,8 +177,10 @@ impl Inbound {
             return Err(NotTaken::Connected { name: name.to_owned(), connected });
         }
         state.connected = Some(from.to_owned());
-        state.waiting = Some(stream);
+        let former = state.waiting.replace(stream);
         drop(state);
+        // Its end writes to the peer.
+        drop(former);
         place.arrived.notify_one();
         Ok(())
     }
@@ -262,6 +264,8 @@ impl AsyncWrite for Used {
 
 #[cfg(test)]
 mod tests {
+    use mutual_tls::Strangers;
+    use test_authority::{Authority, Leaf, controller};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
     use super::*;
@@ -308,18 +312,40 @@ mod tests {
         // The newest of those that nobody has taken counts.
         let (_peer, stream) = pair();
         inbound.arrived("hv1", TARGET, "192.0.2.11:1", stream).unwrap();
-        {
-            let used = inbound.take("hv1", TARGET).await.unwrap();
-            let (mut second, stream) = pair();
-            let error = inbound.arrived("hv1", TARGET, "192.0.2.99:2", stream).unwrap_err();
-            assert_eq!(error.to_string(), "hv1 is connected from 192.0.2.11:1");
-            assert!(is_closed(&mut second).await);
-            let told = refused.borrow().clone().unwrap();
-            assert_eq!((told.from.as_str(), told.connected.as_str()), ("192.0.2.99:2", "192.0.2.11:1"));
-            drop(used);
-        }
+        let used = inbound.take("hv1", TARGET).await.unwrap();
+        let (mut second, stream) = pair();
+        let error = inbound.arrived("hv1", TARGET, "192.0.2.99:2", stream).unwrap_err();
+        assert_eq!(error.to_string(), "hv1 is connected from 192.0.2.11:1");
+        assert!(is_closed(&mut second).await);
+        let told = refused.borrow().clone().unwrap();
+        assert_eq!((told.from.as_str(), told.connected.as_str()), ("192.0.2.99:2", "192.0.2.11:1"));
+        drop(used);
         let (_third, stream) = pair();
         inbound.arrived("hv1", TARGET, "192.0.2.11:3", stream).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_over_tls_that_gives_way_says_so_to_its_peer_and_harms_nobody() {
+        let authority = Authority::new();
+        let (controller, hv1) =
+            (authority.credentials(&controller()), authority.credentials(&Leaf::new("hv1")));
+        let secure = async || {
+            let (here, there) = tokio::io::duplex(1 << 14);
+            let accepted = controller.accept(there, Strangers::Refused);
+            let (ours, theirs) = tokio::join!(accepted, hv1.connect_to_controller(here, "localhost"));
+            (Box::new(ours.unwrap()), theirs.unwrap())
+        };
+        let inbound = Arc::new(Inbound::default());
+        let _expected = inbound.expect("hv1", TARGET);
+        let (stream, mut former) = secure().await;
+        inbound.arrived("hv1", TARGET, "192.0.2.11:1", stream).unwrap();
+        let (stream, mut latter) = secure().await;
+        inbound.arrived("hv1", TARGET, "192.0.2.11:2", stream).unwrap();
+        // An end without an announcement would be an error.
+        assert_eq!(former.read(&mut [0]).await.unwrap(), 0);
+        let mut used = inbound.take("hv1", TARGET).await.unwrap();
+        latter.write_all(b"x").await.unwrap();
+        assert_eq!(used.read_u8().await.unwrap(), b'x');
     }
 
     #[tokio::test(start_paused = true)]

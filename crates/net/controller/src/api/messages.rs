@@ -406,6 +406,7 @@ pub(super) fn switch_status(status: &SwitchStatus) -> pb::SwitchStatus {
         last_foreign_change: status.last_foreign_change,
         driver_restarts: status.driver_restarts as u64,
         last_driver_failure: status.last_driver_failure,
+        ovs_version: status.ovs_version,
         stray_count: status.strays.count as u64,
         strays: status.strays.first.into_iter().map(stray).collect(),
     }

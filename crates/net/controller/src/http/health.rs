@@ -2,7 +2,7 @@
 //! while the state is restored, when everything else waits.
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -10,6 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::access::HEALTH;
 use crate::engine::Engine;
@@ -45,7 +46,7 @@ impl Observed {
     /// Why the engine is taken for dead.
     fn stuck(&self) -> Option<String> {
         // Without its work, which has names: strangers may ask.
-        let time = self.engine.activity().stuck(Instant::now()).filter(|time| *time >= STUCK)?;
+        let time = self.engine.activity().stuck(Instant::now().into_std()).filter(|time| *time >= STUCK)?;
         Some(format!("the engine has made no progress for {} s", time.as_secs()))
     }
 }

@@ -13,7 +13,7 @@ use weft_core::rules::Rules;
 
 use super::answer::{self, EVENTS, Form, JSON, LINES, YAML, ZSTD};
 use super::objects::Here;
-use super::paths::{DECLARED, LISTINGS, Listed, OF_NETWORK, PAST, QUESTIONS, RULES, SNAPSHOT};
+use super::paths::{DECLARED, LISTINGS, Listed, OF_MACHINE, OF_NETWORK, PAST, QUESTIONS, RULES, SNAPSHOT};
 use super::query::{Path, Query};
 use crate::problem::Problem;
 
@@ -126,6 +126,9 @@ fn listings(kinds: &Kinds, declared: &[Description]) -> Map<String, Json> {
     let mut read = operation(SNAPSHOT.name, SNAPSHOT.call, SNAPSHOT.summary);
     read["responses"] = answered("message", &[ZSTD], &[404]);
     paths.insert(format!("/v1/{}", SNAPSHOT.name), json!({"get": read}));
+    let mut read = operation(OF_MACHINE.name, OF_MACHINE.call, OF_MACHINE.summary);
+    read["responses"] = answered("message", &[JSON, LINES], &[406]);
+    paths.insert(format!("/v1/{}", OF_MACHINE.name), json!({"get": read}));
     paths
 }
 

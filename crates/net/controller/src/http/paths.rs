@@ -6,6 +6,7 @@ use axum::routing::{get, post};
 use weft_core::api_names::{COUNTERS, FLOWS, HISTORY, LOGICAL_FLOWS, TUNNELS};
 
 use super::{objects, openapi, questions};
+use crate::access::DIAGNOSTICS;
 use crate::requests::HTTP_APPLY;
 
 /// A path that takes no parameters besides those in it.
@@ -43,6 +44,13 @@ pub(super) const SNAPSHOT: Listed = listed(
     "snapshot",
     "TakeSnapshot",
     "All that the controller has recorded, as one file that `weft replay` and `weft snapshot` read",
+);
+
+/// What is of the controller's machine: `GET /v1/diagnostics`.
+pub(super) const OF_MACHINE: Listed = listed(
+    DIAGNOSTICS,
+    "ReadDiagnostics",
+    "The configuration in force, without secrets, and the last lines of the log, for operators alone",
 );
 
 const fn listed(name: &'static str, call: &'static str, summary: &'static str) -> Listed {
@@ -86,6 +94,7 @@ pub(super) fn router() -> Router {
         .route("/v1/why-not", post(questions::why_not))
         .route("/v1/listings", get(questions::listings))
         .route("/v1/snapshot", get(questions::snapshot))
+        .route("/v1/diagnostics", get(questions::diagnostics))
         .route("/v1/history", get(questions::history))
         .route("/v1/rollback", post(objects::rollback))
         .route("/v1/rules", get(questions::rules).post(objects::load_rules))
@@ -117,8 +126,8 @@ mod tests {
         assert_eq!(&names(&LISTINGS) | &names(&PAST[..1]), of_objects);
         assert!(names(&OF_NETWORK).is_subset(&of_objects));
         let others = ["apply", "network", "openapi.json", "schema", "status", "transactions"].into();
-        let at_top =
-            &(&names(&QUESTIONS) | &names(&PAST)) | &(&names(&[DECLARED, SNAPSHOT]) | &names(&RULES));
+        let at_top = &(&names(&QUESTIONS) | &names(&PAST))
+            | &(&names(&[DECLARED, SNAPSHOT, OF_MACHINE]) | &names(&RULES));
         assert_eq!(&at_top | &others, AT_TOP.into());
     }
 

@@ -150,6 +150,17 @@ pub(super) async fn snapshot(
     Ok(held.until_encoded(answer::file(ZSTD, body)))
 }
 
+/// `GET /v1/diagnostics`: the configuration and the last lines of the log.
+pub(super) async fn diagnostics(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    Query::of(query.as_deref()).finish()?;
+    let form = Form::asked(&headers, &LISTED)?;
+    messages(form, api.read_diagnostics(call(caller, pb::ReadDiagnosticsRequest {})).await?).await
+}
+
 /// `GET /v1/rules`: the versions of the rules.
 pub(super) async fn rules(
     (Extension(api), Extension(caller)): Here,

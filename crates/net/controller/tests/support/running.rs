@@ -51,6 +51,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         dial_in: None,
         listen_metrics: None,
         take_over: false,
+        diagnostics: controller::Diagnostics::default(),
     }
 }
 

@@ -132,6 +132,16 @@ impl Core {
         self.awaited(node, table, cookie).is_none() && self.refused.has(node)
     }
 
+    /// Whether all port numbers that the rules have of a switch are those of its last report, even if they refuse parts of it.
+    pub(crate) fn has_ports_of_report(&self, node: &str) -> bool {
+        !self.refused.refuses_deletions(node)
+    }
+
+    /// Whether a report has all ports that the rules have of its switch, with the same numbers.
+    pub(crate) fn has_only_ports_of(&self, node: &str, report: &switch_model::Report) -> bool {
+        self.reports.has_only_ports_of(node, report)
+    }
+
     /// Forgets what was refused of the last report of a transport node, since that report will come again.
     pub(crate) fn forget_refused(&mut self, node: &str) {
         self.refused.forget(node);

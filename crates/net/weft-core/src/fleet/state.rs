@@ -50,10 +50,13 @@ pub(super) struct Switch {
     /// The number of failures of the driver, and the last failure with its time.
     pub(super) driver_restarts: usize,
     pub(super) last_driver_failure: String,
+    /// The version of Open vSwitch, if it has said so.
+    pub(super) ovs_version: String,
     pub(super) faults: Faults,
 }
 
-/// When the driver of a switch begins to write. A switch at other endpoints may be another one, whose ports have other numbers.
+/// When the driver of a switch begins to write. A switch at other endpoints may be another one, whose ports have other numbers, and those of
+/// a host that was restarted while no controller ran have other numbers too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writes {
     /// At once.
@@ -71,6 +74,9 @@ pub(super) struct Backlog {
     /// The driver confirms all of them together with this one.
     pub(super) last: u64,
 }
+
+/// Why a switch that is connected gets nothing.
+const NOT_WRITTEN: &str = "nothing is written to it before the numbers of its ports are known";
 
 /// The most problems of a switch that one line of the log or of the status lists.
 const PROBLEMS_SHOWN: usize = 3;
@@ -131,6 +137,7 @@ impl Switch {
             last_foreign_change: String::new(),
             driver_restarts: 0,
             last_driver_failure: String::new(),
+            ovs_version: String::new(),
             faults: Faults::default(),
         }
     }
@@ -144,9 +151,12 @@ impl Switch {
         if tunnels { &mut self.tunnels_backlog } else { &mut self.flows_backlog }
     }
 
-    /// Whether the connections that a transaction needs are up.
+    /// Whether the connections that a transaction needs are up, and it is written at once. Otherwise it is not known when, and what waits
+    /// for that must not grow with each transaction.
     pub(super) fn can_receive(&self, tunnels: bool) -> bool {
-        self.up.contains(&Channel::OpenFlow) && (!tunnels || self.up.contains(&Channel::Ovsdb))
+        self.writes == Writes::Now
+            && self.up.contains(&Channel::OpenFlow)
+            && (!tunnels || self.up.contains(&Channel::Ovsdb))
     }
 
     /// Moves pending transactions whose connection is down to the backlog, and returns them.
@@ -217,10 +227,18 @@ impl Switch {
         ));
     }
 
+    /// The most important error, and whether the switch is not written to because of it.
+    pub(super) fn last_error(&self) -> Option<String> {
+        let error = self.faults.last_error()?;
+        let waits = self.writes != Writes::Now && self.up.contains(&Channel::OpenFlow);
+        Some(if waits { format!("{error}; {NOT_WRITTEN}") } else { error })
+    }
+
     /// Handles a report.
     pub(super) fn reported(&mut self, report: Report) {
         let problems: BTreeSet<String> = report.problems.iter().map(ToString::to_string).collect();
         self.faults.problems = several(problems.iter());
+        self.ovs_version.clone_from(&report.ovs_version);
         if self.writes == Writes::OnceReported {
             self.writes = Writes::OnceKnown;
         }

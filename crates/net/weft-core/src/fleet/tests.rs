@@ -31,7 +31,7 @@ fn node(id: &str, folder: &str) -> Node {
 impl Setting {
     fn new(nodes: &[Node]) -> Setting {
         let now = Now { instant: Instant::now(), wall: SystemTime::now() };
-        let fleet = Fleet::new(now, Patience::default());
+        let fleet = Fleet::new(now);
         let (addresses, drivers) = (BTreeMap::new(), BTreeMap::new());
         let mut setting = Setting { fleet, addresses, drivers, txn: 0, now };
         setting.apply(nodes);
@@ -400,4 +400,62 @@ fn d29_a_long_list_of_problems_is_cut_with_a_count() {
         setting.status()[0].last_error,
         "vif0000: has no device; vif0001: has no device; vif0002: has no device; and 1,497 more"
     );
+}
+
+/// A fleet that a controller has just started, with both connections to its switch.
+fn started() -> Setting {
+    let mut setting = Setting::new(&[]);
+    let (id, address) = node("hv1", "/1");
+    setting.addresses.insert(id, address);
+    setting.fleet.start(setting.addresses.iter());
+    for channel in [Channel::Ovsdb, Channel::OpenFlow] {
+        setting.connect("hv1", channel);
+    }
+    assert_eq!(setting.told(), ["start unix:/1/of"]);
+    setting
+}
+
+#[test]
+fn a_switch_that_has_not_reported_gets_nothing_even_if_its_state_is_derived_again() {
+    let mut setting = started();
+    setting.fleet.correct("hv1", |_| Given::default());
+    setting.fleet.begin_to_write(|_| true, |_| Given::default());
+    assert_eq!(setting.told(), [""; 0]);
+    setting.event("hv1", Event::Report(switch_model::Report::default()));
+    setting.fleet.begin_to_write(|_| true, |_| Given::default());
+    assert_eq!(setting.told(), [""; 0], "its report is not taken");
+    setting.difference("hv1").unwrap();
+    setting.fleet.begin_to_write(|_| false, |_| Given::default());
+    assert_eq!(setting.told(), [""; 0], "the rules refuse it");
+    setting.fleet.begin_to_write(|_| true, |_| Given::default());
+    setting.fleet.correct("hv1", |_| Given::default());
+    assert_eq!(setting.told(), ["give unix:/1/of", "give unix:/1/of"]);
+    setting.fleet.begin_to_write(|_| true, |_| Given::default());
+    assert_eq!(setting.told(), [""; 0], "once");
+}
+
+#[test]
+fn a_switch_that_has_not_reported_is_cleared_all_the_same_when_its_node_is_deleted() {
+    let mut setting = started();
+    assert_eq!(setting.delete("hv1", tunnel()), Progress::Offline);
+    assert_eq!(setting.told(), ["push 2 to unix:/1/of", "give unix:/1/of", "leave unix:/1/of"]);
+    setting.event("hv1", Event::Left);
+    assert_eq!(setting.told(), ["end unix:/1/of"]);
+}
+
+#[test]
+fn what_a_switch_is_to_get_once_it_has_reported_does_not_add_up() {
+    let mut setting = started();
+    for _ in 0..1000 {
+        assert_eq!(setting.push("hv1", Changes::default()), Progress::Offline);
+    }
+    assert!(setting.fleet.switches["hv1"].pending.is_empty());
+    setting.event("hv1", Event::Report(switch_model::Report::default()));
+    setting.difference("hv1").unwrap();
+    setting.fleet.begin_to_write(|_| true, |_| Given::default());
+    assert_eq!(setting.push("hv1", Changes::default()), Progress::Pending);
+    let last = setting.txn;
+    setting.confirm("hv1", last - 1);
+    setting.confirm("hv1", last);
+    assert_eq!(setting.status()[0].pending, 0);
 }

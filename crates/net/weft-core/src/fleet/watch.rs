@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tracing::{error, warn};
 
 use super::Fleet;
+use super::state::Writes;
 use crate::levels::{CutOff, Difference, Host, Judgement, Moment, Patience, REPORTS_A_SECOND, judge};
 
 /// Which switches are to be compared with the rules, and when.
@@ -22,10 +23,11 @@ pub(super) struct Watch {
     cut_off: Option<CutOff>,
 }
 
-impl Watch {
-    pub(super) fn new(patience: Patience) -> Self {
+impl Default for Watch {
+    /// Nothing is known of any connection.
+    fn default() -> Self {
         Watch {
-            patience,
+            patience: Patience::default(),
             differing: BTreeSet::new(),
             is_changed: true,
             next: None,
@@ -33,7 +35,9 @@ impl Watch {
             cut_off: None,
         }
     }
+}
 
+impl Watch {
     /// A connection has changed, or there is another host.
     pub(super) fn look(&mut self) {
         self.is_changed = true;
@@ -93,10 +97,13 @@ impl Fleet {
         difference
     }
 
-    /// Records that what a switch tells is not computed.
-    pub(crate) fn is_put_aside(&mut self, node: &str, why: String) {
+    /// Records that what a switch tells is not computed. Unless `is_known`, it has reported other port numbers than the rules have.
+    pub(crate) fn is_put_aside(&mut self, node: &str, why: String, is_known: bool) {
         if let Some(switch) = self.switches.get_mut(node) {
             switch.faults.put_aside = Some(why);
+            if !is_known && switch.writes == Writes::OnceKnown {
+                switch.writes = Writes::OnceReported;
+            }
         }
     }
 

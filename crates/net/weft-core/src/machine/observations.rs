@@ -158,8 +158,12 @@ impl Machine {
 
     /// What a switch tells is not computed, and its last report before holds.
     pub(super) fn put_aside(&mut self, task: Task, why: String) {
+        let is_known = match &task.0 {
+            Work::Difference(node, Difference::Report(report)) => self.core.has_only_ports_of(node, report),
+            _ => true,
+        };
         if let Some(node) = task.node() {
-            self.fleet.is_put_aside(node, why);
+            self.fleet.is_put_aside(node, why, is_known);
         }
     }
 

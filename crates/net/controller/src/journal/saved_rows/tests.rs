@@ -8,9 +8,9 @@ use nlog_data::{Cancel, Memories};
 use objects::{Batch, Object, Revision};
 use switch_model::Desired;
 use test_random::Random;
-use weft_core::Patience;
 use weft_core::core::{Core, MakeEvaluator, Problem};
 use weft_core::machine::Machine;
+use weft_core::machine::Policy;
 use weft_core::record::Record;
 use weft_core::status::Published;
 
@@ -301,7 +301,7 @@ fn rows_are_saved_after_a_change_and_after_a_fold_alone() {
     let mut saving = Saving::new(from.unwrap());
     let in_an_hour = saving.due(&journal).expect("there is a later transaction");
     let (mut machine, _) =
-        Machine::start(core, Patience::default(), Published::default(), crate::engine::now());
+        Machine::start(core, &Policy::default(), Published::default(), crate::engine::now());
     saving.save(&mut machine, &journal, &|| false);
     saving.wait();
     both_starts(small.path(), &small.rules, Some(small.txn + 1));

@@ -136,7 +136,8 @@ impl World {
     pub(super) fn start(&mut self) {
         (self.published, self.watcher) = Default::default();
         let core = self.restored(|_| true);
-        let (machine, orders) = Machine::start(core, self.patience, self.published.clone(), self.now);
+        let policy = Policy { patience: self.patience, ..Policy::default() };
+        let (machine, orders) = Machine::start(core, &policy, self.published.clone(), self.now);
         self.machine = Some(machine);
         self.drivers.clear();
         self.carry_out(orders.into_iter().map(Effect::Order).collect());
