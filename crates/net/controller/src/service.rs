@@ -76,7 +76,9 @@ mod tests {
     async fn the_watchdog_of_an_engine_that_hangs_runs_out_and_that_of_one_that_works_does_not() {
         let (activity, said) = (Activity::default(), Arc::new(AtomicU32::new(0)));
         let counted = said.clone();
-        let saying = say_alive(activity.clone(), LIMIT, move || drop(counted.fetch_add(1, Ordering::SeqCst)));
+        let saying = say_alive(activity.clone(), LIMIT, move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
         let saying = tokio::spawn(saying);
         let in_limit = async || {
             let before = said.load(Ordering::SeqCst);

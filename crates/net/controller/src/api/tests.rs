@@ -38,7 +38,14 @@ fn the_description_is_made_once_for_each_rules() {
 }
 
 fn api(engine: Engine) -> Api {
-    Api::new(engine, "journal.jsonl".into(), Arc::new(|rules| crate::evaluator(rules, 1)), None, None)
+    Api::new(
+        engine,
+        "journal.jsonl".into(),
+        Arc::new(|rules| crate::evaluator(rules, 1)),
+        None,
+        None,
+        Diagnostics::default(),
+    )
 }
 
 fn settings() -> Settings {

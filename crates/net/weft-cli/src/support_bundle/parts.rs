@@ -1,12 +1,14 @@
 //! What the controller says, and the files that become of it.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tokio_stream::StreamExt as _;
 use weft_client::message_json::to_json;
 use weft_client::pb::{
-    HistoryRequest, HistoryResponse, MeasuredTunnel, Receipt, RulesVersion, StatusResponse,
+    HistoryRequest, HistoryResponse, MeasuredTunnel, Receipt, RulesVersion, StatusResponse, SwitchStatus,
 };
 use weft_client::{Client, ClientError, Diagnostics, Flows};
 use weft_core::anonymise::Mapping;
@@ -122,7 +124,9 @@ impl Found {
             return self.renamed(to, wanted);
         }
         let status = &self.status;
-        to.add("versions.json", VERSIONS, Finding::Here(pretty(&self.versions(None)).into_bytes()));
+        let named = |switch: &SwitchStatus| Some((switch.node.clone(), switch.ovs_version.clone()));
+        let versions = self.versions(|packages| json!(packages), named);
+        to.add("versions.json", VERSIONS, Finding::Here(pretty(&versions).into_bytes()));
         let configuration = |found: &Diagnostics| found.configuration.clone();
         to.add("configuration.toml", CONFIGURATION, Finding::of(&self.diagnostics, configuration));
         to.add("status.json", STATUS, Finding::of(status, |status| pretty(&without_problems(status))));
@@ -156,7 +160,11 @@ impl Found {
         let names = names.map_err(|why| format!("without a snapshot, it is not known what is a name: {why}"));
         let both = |names: &Answer<Names>| Ok::<_, String>((self.status.clone()?, names.clone()?));
         let status = both(&names);
-        let versions = self.versions(Some(names.as_ref().ok()));
+        let new = |switch: &SwitchStatus| {
+            let node = names.as_ref().ok()?.renamed(&switch.node)?;
+            Some((node, renamed::version(&switch.ovs_version).to_owned()))
+        };
+        let versions = self.versions(|packages| json!(packages.len()), new);
         to.add("versions.json", VERSIONS, Finding::Here(pretty(&versions).into_bytes()));
         let configuration = |found: &Diagnostics| renamed::configuration(&found.configuration);
         to.add("configuration.toml", CONFIGURATION, Finding::of(&self.diagnostics, configuration));
@@ -185,25 +193,24 @@ impl Found {
         mapping
     }
 
-    /// Which releases and rules run. With `names`, transport nodes are renamed; those without a new name are left out.
-    fn versions(&self, names: Option<Option<&Names>>) -> Json {
+    /// Which releases and rules run. `packages` says what the rules were read from, and `switch` the name and the version of a switch, if
+    /// they are to be known.
+    fn versions(
+        &self,
+        packages: impl Fn(&[String]) -> Json,
+        switch: impl Fn(&SwitchStatus) -> Option<(String, String)>,
+    ) -> Json {
         let rules = self.rules.as_ref().ok().and_then(|versions| versions.first());
         let rules = rules.map(|version| {
-            let packages = if names.is_none() { json!(version.packages) } else { json!(version.packages.len()) };
+            let packages = packages(&version.packages);
             json!({"fingerprint": version.fingerprint, "packages": packages, "configured": version.configured})
         });
-        let switches =
-            self.status.iter().flat_map(|status| &status.switches).filter_map(|switch| match names {
-                None => Some((switch.node.clone(), json!(switch.ovs_version))),
-                Some(names) => {
-                    Some((names?.new(&switch.node)?, json!(renamed::version(&switch.ovs_version))))
-                }
-            });
+        let switches = self.status.iter().flat_map(|status| &status.switches).filter_map(switch);
         json!({
             "weft": env!("CARGO_PKG_VERSION"),
             "controller": self.status.as_ref().ok().map(|status| &status.version),
             "rules": rules,
-            "open_vswitch": switches.collect::<serde_json::Map<_, _>>(),
+            "open_vswitch": switches.collect::<BTreeMap<_, _>>(),
         })
     }
 }
@@ -245,7 +252,10 @@ fn pretty(json: &Json) -> String {
 }
 
 fn lines(lines: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
-    lines.into_iter().map(|line| format!("{line}\n")).collect()
+    lines.into_iter().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "{line}");
+        text
+    })
 }
 
 /// The id of a transport node, as far as a file can have it.

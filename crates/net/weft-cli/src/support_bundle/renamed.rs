@@ -17,7 +17,7 @@ impl Names {
     }
 
     /// The new name. `None`: the snapshot does not have the old one.
-    pub(super) fn new(&self, old: &str) -> Option<String> {
+    pub(super) fn renamed(&self, old: &str) -> Option<String> {
         self.0.get(old).cloned()
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn status(status: &StatusResponse, names: &Names) -> Json {
 /// The status of a switch, without texts. `has_error` says that there is one.
 fn switch(status: &SwitchStatus, names: &Names) -> Json {
     json!({
-        "node": names.new(&status.node),
+        "node": names.renamed(&status.node),
         "connected": status.connected,
         "not_connected_since": status.not_connected_since,
         "synced": status.synced,
@@ -85,14 +85,14 @@ fn switch(status: &SwitchStatus, names: &Names) -> Json {
 
 fn tenant(status: &TenantStatus, names: &Names) -> Json {
     let TenantStatus { tenant, up, members, members_up, .. } = status;
-    json!({"tenant": names.new(tenant), "up": up, "members": members, "members_up": members_up})
+    json!({"tenant": names.renamed(tenant), "up": up, "members": members, "members_up": members_up})
 }
 
 /// The problems, without their texts. The snapshot has them in full, under the new names.
 pub(super) fn problems(status: &StatusResponse, names: &Names) -> Json {
     let problem = |problem: &Problem| {
         let object = problem.object.clone().unwrap_or_default();
-        json!({"kind": object.kind, "id": names.new(&object.id), "code": problem.code})
+        json!({"kind": object.kind, "id": names.renamed(&object.id), "code": problem.code})
     };
     status.problems.iter().map(problem).collect()
 }
@@ -103,7 +103,7 @@ const NUMBERS: [&str; 2] = ["le", "quantile"];
 /// How the comments begin that say what a metric is.
 const DESCRIPTIONS: [&str; 4] = ["# HELP ", "# TYPE ", "# UNIT ", "# EOF"];
 
-/// Metrics in the text form of OpenMetrics. A line stays if its labels have names that are replaced, or numbers; comments that describe
+/// Metrics in the text form of `OpenMetrics`. A line stays if its labels have names that are replaced, or numbers; comments that describe
 /// metrics stay.
 pub(super) fn metrics(text: &str, names: &Names) -> String {
     let mut kept = String::new();
@@ -138,7 +138,7 @@ fn sample(line: &str, names: &Names) -> Option<String> {
         let (label, after) = rest.split_once("=\"")?;
         let (value, after) = quoted(after)?;
         let is_number = NUMBERS.contains(&label) && value.trim_start_matches('+').parse::<f64>().is_ok();
-        let new = if is_number { value } else { names.new(&value)? };
+        let new = if is_number { value } else { names.renamed(&value)? };
         labels.push(format!("{label}=\"{new}\""));
         rest = after.strip_prefix(',').unwrap_or(after);
     };

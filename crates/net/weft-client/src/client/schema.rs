@@ -28,7 +28,7 @@ impl Client {
         self.read_by_http(&format!("/v1/schema/{kind}")).await
     }
 
-    /// The metrics of the controller, as text of OpenMetrics; `None` if it has none.
+    /// The metrics of the controller, in the text form of `OpenMetrics`; `None` if it has none.
     pub async fn metrics(&mut self) -> Result<Option<String>, ClientError> {
         let (status, body) = self.get_by_http("/metrics").await?;
         match status {
