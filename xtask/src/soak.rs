@@ -93,16 +93,14 @@ const RECORD: &str = "soak.jsonl";
 fn steady(seed: u64, changes: u64) -> Result<()> {
     let record = target()?.join(RECORD);
     let (seed, changes, path) = (seed.to_string(), changes.to_string(), record.display().to_string());
-    let variables = [
-        ("WEFT_TEST_SEED", &*seed),
-        ("WEFT_TEST_CHANGES", &*changes),
-        ("WEFT_TEST_RECORD", &*path),
-    ];
+    let variables =
+        [("WEFT_TEST_SEED", &*seed), ("WEFT_TEST_CHANGES", &*changes), ("WEFT_TEST_RECORD", &*path)];
     run("weft-cli", &["--test", "integration", "--", "--nocapture", "steady::"], variables)?;
     let text = fs::read_to_string(&record).with_context(|| format!("cannot read {path}"))?;
     let (mut runs, mut all, mut seconds) = (0, 0, 0);
     for line in text.lines() {
-        let line: serde_json::Value = serde_json::from_str(line).with_context(|| format!("{path}: {line}"))?;
+        let line: serde_json::Value =
+            serde_json::from_str(line).with_context(|| format!("{path}: {line}"))?;
         let of = |key: &str| line[key].as_u64().unwrap_or_default();
         (runs, all, seconds) = (runs + 1, all + of("changes"), seconds + of("seconds"));
     }
@@ -114,7 +112,8 @@ fn steady(seed: u64, changes: u64) -> Result<()> {
 fn upgrade() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(&root).args(arguments).output().context("cannot start git")?;
+        let output =
+            Command::new("git").arg("-C").arg(&root).args(arguments).output().context("cannot start git")?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(output.status.success(), "git {}: {said}", arguments.join(" "));
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -136,7 +135,11 @@ fn upgrade() -> Result<()> {
     ensure!(build.success(), "{tag} cannot be built ({build})");
     let former = source.join("target/release/weft").display().to_string();
     setup::open_vswitch()?;
-    run("weft-cli", &["--test", "integration", "--", "--nocapture", "upgrade::"], [("WEFT_TEST_FORMER", &*former)])
+    run(
+        "weft-cli",
+        &["--test", "integration", "--", "--nocapture", "upgrade::"],
+        [("WEFT_TEST_FORMER", &*former)],
+    )
 }
 
 /// The target folder, which has this program.

@@ -41,9 +41,9 @@ const GROUPS: [Group; 3] = [
             "explain-fields",
             "replay",
             "rollback",
-            "schema",
             "snapshot",
             "support-bundle",
+            "top",
         ],
     },
     Group {
@@ -54,7 +54,7 @@ const GROUPS: [Group; 3] = [
     Group {
         purpose: "Try it out, and set up",
         listed: &["demo", "lab", "pki"],
-        named: &["completions", "context", "token"],
+        named: &["completions", "context", "schema", "token"],
     },
 ];
 

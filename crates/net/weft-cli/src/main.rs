@@ -40,6 +40,7 @@ mod recorded;
 mod replacement;
 mod replay;
 mod rules;
+mod samples;
 mod saved_files;
 mod schema;
 mod snapshot;
@@ -48,6 +49,7 @@ mod support_bundle;
 mod tables;
 mod test;
 mod token;
+mod top;
 mod trace;
 mod tunnels;
 mod wait;
@@ -113,6 +115,8 @@ enum Command {
     Edit(client::Edit),
     /// Show the state of the controller and its switches, and all problems
     Status(status::Status),
+    /// Watch rates and times of the controller, the slowest switches and the heaviest rules
+    Top(top::Top),
     /// Delete a network object, or the objects in files
     Delete(client::Delete),
     /// Show who changed which objects, and when
@@ -192,6 +196,7 @@ fn main() -> ExitCode {
         Command::ExplainFields(fields) => fields.run(),
         Command::Edit(edit) => edit.run(),
         Command::Status(status) => status.run(),
+        Command::Top(top) => top.run(),
         Command::Delete(delete) => delete.run(),
         Command::History(history) => history.run(),
         Command::Events(events) => events.run(),

@@ -293,3 +293,30 @@ fn each_alert_fires_when_it_should_and_has_a_section_with_the_remedy() {
         );
     }
 }
+
+#[test]
+fn top_shows_what_a_controller_does() {
+    let runtime = Runtime::new().unwrap();
+    let busy = Busy::start(&runtime);
+    let endpoint = Controller::endpoint(&busy.folder);
+    let top = |more: &[&str]| {
+        let arguments = [&["top", "--interval", "0.1", "-n", "1", "--controller", &endpoint], more].concat();
+        busy.folder.weft(&arguments)
+    };
+    let shown = top(&[]);
+    shown.has_status(0);
+    assert!(
+        shown.stdout.starts_with("controller 0.1.0, transaction 1; 0 of 1 switches in sync; problems: 1\n"),
+        "{}",
+        shown.stdout
+    );
+    assert!(shown.stdout.contains("\nSTAGE"), "{}", shown.stdout);
+    let line: Json = serde_json::from_str(&top(&["--json"]).has_status(0).stdout).unwrap();
+    assert_eq!(
+        (&line["last_txn"], line["stages"].as_array().map(Vec::len)),
+        (&Json::from(1.0), Some(9)),
+        "{line}"
+    );
+    top(&["--interval", "never"]).has_status(2);
+    busy.controller.terminate();
+}

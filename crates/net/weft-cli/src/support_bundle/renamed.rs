@@ -7,6 +7,8 @@ use serde_json::{Value as Json, json};
 use weft_client::pb::{Problem, StatusResponse, SwitchStatus, TenantStatus};
 use weft_core::anonymise::Mapping;
 
+use crate::samples::Sample;
+
 /// The new names of a snapshot, by the old ones.
 #[derive(Clone)]
 pub(super) struct Names(BTreeMap<String, String>);
@@ -100,6 +102,26 @@ pub(super) fn problems(status: &StatusResponse, names: &Names) -> Json {
 /// The labels whose values are numbers, such as the limits of a histogram.
 const NUMBERS: [&str; 2] = ["le", "quantile"];
 
+/// Labels whose values are words of Weft, or of the rules, whose text stays too.
+const OWN: [&str; 13] = [
+    "call",
+    "channel",
+    "code",
+    "kind",
+    "part",
+    "queue",
+    "result",
+    "stage",
+    "state",
+    "table",
+    "transport",
+    "version",
+    "what",
+];
+
+/// The label that is left out: a folder on somebody's disk.
+const FOLDER: &str = "package";
+
 /// How the comments begin that say what a metric is.
 const DESCRIPTIONS: [&str; 4] = ["# HELP ", "# TYPE ", "# UNIT ", "# EOF"];
 
@@ -121,47 +143,19 @@ pub(super) fn metrics(text: &str, names: &Names) -> String {
     kept
 }
 
-/// `name{label="value",…} number`, with new names. `None` if a value is neither a number nor a name that is replaced.
+/// A sample with new names. `None` if the value of a label is neither Weft's own, nor of the rules, nor a number, nor a name that is replaced.
 fn sample(line: &str, names: &Names) -> Option<String> {
-    let Some((name, rest)) = line.split_once('{').filter(|_| !line.starts_with('#')) else {
-        if line.starts_with('#') {
-            return None;
-        }
-        // Without labels, there is a name, a number, and perhaps a time.
-        return Some(line.to_owned());
-    };
-    let (mut rest, mut labels) = (rest, Vec::new());
-    let numbers = loop {
-        if let Some(numbers) = rest.strip_prefix('}') {
-            break numbers;
-        }
-        let (label, after) = rest.split_once("=\"")?;
-        let (value, after) = quoted(after)?;
-        let is_number = NUMBERS.contains(&label) && value.trim_start_matches('+').parse::<f64>().is_ok();
-        let new = if is_number { value } else { names.renamed(&value)? };
-        labels.push(format!("{label}=\"{new}\""));
-        rest = after.strip_prefix(',').unwrap_or(after);
-    };
-    // An exemplar has labels of its own.
-    let numbers = numbers.split(" # ").next()?;
-    Some(format!("{name}{{{}}}{numbers}", labels.join(",")))
-}
-
-/// A value up to its closing quote, and what comes after that.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '"' => return Some((value, text.get(at + 1..)?)),
-            '\\' => match letters.next()?.1 {
-                'n' => value.push('\n'),
-                other => value.push(other),
-            },
-            other => value.push(other),
-        }
+    let Sample { name, labels, rest } = Sample::read(line)?;
+    if labels.is_empty() {
+        return Some(format!("{name} {rest}"));
     }
-    None
+    let mut new = Vec::new();
+    for (label, value) in labels.into_iter().filter(|(label, _)| *label != FOLDER) {
+        let is_number = NUMBERS.contains(&label) && value.trim_start_matches('+').parse::<f64>().is_ok();
+        let value = if is_number || OWN.contains(&label) { value } else { names.renamed(&value)? };
+        new.push(format!("{label}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")));
+    }
+    Some(format!("{name}{{{}}} {rest}", new.join(",")))
 }
 
 #[cfg(test)]
@@ -183,6 +177,7 @@ weft_switch_flows{switch=\"a\\\"b\"} 8 1700000000
 weft_switch_flows{switch=\"new\"} 9
 weft_seconds_bucket{le=\"+Inf\",switch=\"hv1\"} 3 # {by=\"alice\"} 1
 weft_seconds_bucket{le=\"alice\"} 3
+weft_stage_seconds_count{stage=\"derive\"} 4
 weft_objects 12
 # from alice
 # EOF
@@ -193,6 +188,7 @@ weft_objects 12
 weft_switch_flows{switch=\"n00001\"} 7
 weft_switch_flows{switch=\"n00002\"} 8 1700000000
 weft_seconds_bucket{le=\"+Inf\",switch=\"n00001\"} 3
+weft_stage_seconds_count{stage=\"derive\"} 4
 weft_objects 12
 # EOF
 ";
