@@ -26,7 +26,7 @@ pub(crate) struct Top {
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     interval: f64,
-    /// Print so many screens [default: without end on a terminal, otherwise 1]
+    /// Print so many screens [default: no end on a terminal, else 1]
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<u64>,
     /// Lines of each list
