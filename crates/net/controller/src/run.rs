@@ -1,7 +1,6 @@
 //! Runs a controller with its configuration, from signal handlers to exit.
 
-use std::io::{self, IsTerminal as _};
-use std::panic;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use ovs_driver::{Inbound, Peers, Sockets};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
-use tracing_subscriber::EnvFilter;
 use weft_core::rules::Rules;
 
 use crate::config::{Config, Effective};
@@ -18,7 +16,7 @@ use crate::daemon::{Daemon, DaemonError, PROBE, Parts, check_state};
 use crate::dial_in::DialIn;
 use crate::drivers::RealDrivers;
 use crate::evaluators::dataflow;
-use crate::log::{Level, Log};
+use crate::log::{self, Level};
 use crate::reload::Reload;
 use crate::service;
 use crate::tokens::Tokens;
@@ -36,8 +34,8 @@ const LOG_GRACE: Duration = Duration::from_millis(200);
 /// Its threads call `before_sleep` whenever they run out of work: an allocator that keeps freed memory for each thread can
 /// give it back there.
 pub fn run(effective: &Effective, before_sleep: fn()) -> Result<(), DaemonError> {
-    let (log, level) = start_log(&effective.config)?;
-    let result = serve(effective, level, before_sleep);
+    let log = start_log(&effective.config)?;
+    let result = serve(effective, log.level.clone(), before_sleep);
     log.flush(LOG_GRACE);
     result
 }
@@ -136,7 +134,7 @@ fn dial_in(config: &Config, inbound: Arc<Inbound>, peers: &Peers) -> Option<Dial
 /// Checks the configuration, the rules, and whether they accept the state, without starting a controller. Writes nothing; a
 /// controller may run meanwhile.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
-    let (log, _) = start_log(config)?;
+    let log = start_log(config)?;
     let certificates = config.certificates().map(Credentials::load).transpose();
     let identification = certificates.map_err(DaemonError::from).and_then(|_| tokens(config));
     let rules = identification.and_then(|_| Ok(Rules::load(config.rules.paths())?));
@@ -154,22 +152,8 @@ fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, DaemonError> {
     Ok(tokens.map(Arc::new))
 }
 
-/// Starts the log. Panics go the same way: a panic that waited for a reader would hold the locks of its thread.
-#[allow(clippy::disallowed_methods, reason = "the thread of the log alone writes to it")]
-fn start_log(config: &Config) -> Result<(Log, Level), DaemonError> {
-    let log = Log::start(io::stderr());
-    let log =
-        log.map_err(|error| DaemonError::Thread(format!("cannot start the thread of the log: {error}")))?;
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(&config.log))
-        .with_writer(log.clone())
-        .with_ansi(io::stderr().is_terminal())
-        .with_filter_reloading();
-    let level = Level::of(subscriber.reload_handle());
-    let subscriber = subscriber.finish();
-    // A process that already has a logger keeps it.
-    let _ = tracing::subscriber::set_global_default(subscriber);
-    let of_panics = log.clone();
-    panic::set_hook(Box::new(move |panic| of_panics.add_panic(panic)));
-    Ok((log, level))
+/// Starts the log.
+fn start_log(config: &Config) -> Result<log::Started, DaemonError> {
+    log::start(config)
+        .map_err(|error| DaemonError::Thread(format!("cannot start the threads of the log: {error}")))
 }

@@ -40,6 +40,7 @@ mod libvirt_hook;
 mod limits;
 mod linearizable;
 mod literals;
+mod logs;
 mod mistakes;
 mod objects;
 mod open_vswitch;

@@ -63,6 +63,7 @@ fn faults_come_with_file_line_and_column() {
         ("listen_openflow = \"6653\"", ":1:19: invalid socket address syntax"),
         ("log = ", ":1:7: "),
         ("rules = []", ":1:9: no rules are given; leave `rules` out for the built-in ones"),
+        ("log_format = \"xml\"", ":1:14: unknown variant `xml`"),
         ("rules = 1", ":1:9: a path is wanted, or a list of paths, such as [\"builtin\", \"quarantine\"]"),
     ];
     for (text, wanted) in cases {

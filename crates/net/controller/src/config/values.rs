@@ -28,6 +28,16 @@ pub enum EngineKind {
     Timely,
 }
 
+/// The form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// An object of JSON for each line.
+    Json,
+}
+
 /// A number of threads that evaluate rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workers(usize);
