@@ -34,6 +34,7 @@ use crate::flow_counts::{Counted, Counting};
 use crate::journal::JournalError;
 use crate::object_news::ObjectNews;
 use crate::running_rules::RunningRules;
+use crate::spans::{Spans, Traced};
 use crate::watchers::{Wanted, Watch, WatchError};
 pub use weft_core::machine::Applied;
 pub use weft_core::status::PAGE;
@@ -161,6 +162,8 @@ pub(crate) struct ChangeRequest {
     accepted: Instant,
     /// Whether nobody waits for the answer any more.
     gone: Cancel,
+    /// The call, if its spans are wanted.
+    traced: Option<Traced>,
     answer: Answer<Result<Applied, Refusal>>,
 }
 
@@ -195,6 +198,8 @@ pub(crate) struct Requests {
     pub(crate) status: Published,
     pub(crate) activity: Activity,
     pub(crate) object_news: ObjectNews,
+    /// Makes the spans of traced calls.
+    pub(crate) spans: Option<Spans>,
 }
 
 impl Engine {
@@ -214,6 +219,7 @@ impl Engine {
             status: status.clone(),
             activity: activity.clone(),
             object_news: object_news.clone(),
+            spans: None,
         };
         (Engine { changes, queries, stop, settings, rules, status, activity, object_news }, requests)
     }
@@ -253,9 +259,15 @@ impl Engine {
         let (answer, receiver) = oneshot::channel();
         // If this future is dropped, nobody waits for the transaction, and it need not be computed.
         let _gone = CancelOnDrop(gone.clone());
-        let request = ChangeRequest { change, terms, by, accepted, gone, answer };
+        let traced = Traced::current();
+        let is_traced = traced.is_some();
+        let request = ChangeRequest { change, terms, by, accepted, gone, traced, answer };
         self.changes.send(request).await.map_err(|_| Stopping)?;
-        receiver.await.map_err(|_| Stopping)
+        let result = receiver.await.map_err(|_| Stopping)?;
+        if is_traced {
+            Traced::result(&result);
+        }
+        Ok(result)
     }
 
     /// An object with its state after the last transaction that took effect, and the revision of the objects. Does not wait for a transaction

@@ -32,6 +32,7 @@ use weft_client::{DESCRIPTORS, MESSAGE_BYTES_MAX};
 
 use crate::api::Api;
 use crate::problem::{Problem, is_grpc, not_found};
+use crate::spans::{self, Spans};
 
 mod answer;
 mod health;
@@ -41,11 +42,11 @@ mod paths;
 mod query;
 mod questions;
 
-/// HTTP and gRPC. Requests wait until `restored` is true.
+/// HTTP and gRPC. Requests wait until `restored` is true. With `spans`, each call has one.
 ///
 /// # Errors
 /// The description that is built in cannot be read.
-pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, String> {
+pub(crate) fn app(api: Api, restored: watch::Receiver<bool>, spans: Option<Spans>) -> Result<Router, String> {
     let health = health::router(api.engine().clone(), restored.clone());
     let api = Arc::new(api);
     let grpc = grpc(api.clone())?.into_axum_router().reset_fallback();
@@ -55,7 +56,12 @@ pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, S
     });
     let http = http.layer(axum::middleware::from_fn(from_no_other_site));
     let all = http.merge(grpc).fallback(fallback).layer(axum::Extension(api));
-    Ok(all.layer(axum::middleware::from_fn_with_state(restored, once_restored)).merge(health))
+    let all = all.layer(axum::middleware::from_fn_with_state(restored, once_restored));
+    let all = match spans {
+        Some(spans) => all.layer(axum::middleware::from_fn_with_state(spans, spans::of_call)),
+        None => all,
+    };
+    Ok(all.merge(health))
 }
 
 /// Lets a request wait for the controller that starts. What it says before it knows its state would be wrong.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mutual_tls::Credentials;
 use ovs_driver::{Inbound, Peers, Sockets};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
 use weft_core::rules::Rules;
@@ -19,6 +20,7 @@ use crate::evaluators::dataflow;
 use crate::log::{self, Level};
 use crate::reload::Reload;
 use crate::service;
+use crate::spans::Spans;
 use crate::tokens::Tokens;
 
 /// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
@@ -75,6 +77,7 @@ fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), 
         rules,
         dial_in,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
+        spans: None,
         take_over: config.take_over,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -83,6 +86,7 @@ fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), 
         .enable_all()
         .build();
     let runtime = runtime.map_err(|error| DaemonError::Thread(format!("cannot start threads: {error}")))?;
+    let parts = Parts { spans: spans(config, runtime.handle())?, ..parts };
     let result = runtime.block_on(async {
         // Before anything starts, so that no signal is lost.
         let handler = |error: io::Error| DaemonError::Thread(format!("cannot handle signals: {error}"));
@@ -119,6 +123,13 @@ fn serve(effective: &Effective, level: Level, before_sleep: fn()) -> Result<(), 
     // Threads that still compute are not awaited.
     runtime.shutdown_background();
     result
+}
+
+/// What makes the spans of calls, if the configuration names their receiver.
+fn spans(config: &Config, runtime: &Handle) -> Result<Option<Spans>, DaemonError> {
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok(None) };
+    let started = Spans::start(endpoint.as_str(), config.otlp_sample.get(), runtime);
+    started.map(Some).map_err(|why| DaemonError::Thread(format!("cannot send spans: {why}")))
 }
 
 /// Where switches dial in, if the configuration says so.

@@ -29,6 +29,7 @@ mod refused_state;
 mod routes;
 mod scrub;
 mod shutdown;
+mod spans;
 mod stale_writes;
 mod starting;
 mod support;

@@ -1,5 +1,6 @@
-//! The log of a controller as JSON, and its limits.
+//! The log of a controller as JSON, its limits, and spans that nobody takes.
 
+use std::net::TcpListener;
 use std::time::Instant;
 
 use serde_json::Value as Json;
@@ -26,6 +27,59 @@ fn until(folder: &Folder, mut again: impl FnMut(), wanted: impl Fn(&Json) -> boo
         }
         assert!(Instant::now() < deadline, "{}", Controller::log(folder));
         std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn with_message(message: &'static str) -> impl Fn(&Json) -> bool {
+    move |line| line["message"] == message
+}
+
+/// A call of `weft`, in this trace.
+fn status(folder: &Folder, traceparent: Option<&str>) {
+    let mut command = folder.command(&["status", "--controller", &Controller::endpoint(folder)]);
+    command.env_remove("TRACEPARENT").envs(traceparent.map(|parent| ("TRACEPARENT", parent)));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_collector_that_takes_no_spans_is_one_warning() {
+    let folder = Folder::new();
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = collector.local_addr().unwrap();
+    let mut controller = Controller::start_with(
+        &folder,
+        &format!(
+            "log = \"debug\"\nlog_format = \"json\"\notlp_endpoint = \"http://{address}\"\notlp_sample = 0\n"
+        ),
+    );
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    drop(runtime.block_on(controller.client(&folder)));
+    // Nobody wants spans of these, so nobody connects.
+    collector.set_nonblocking(true).unwrap();
+    status(&folder, None);
+    status(&folder, Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"));
+    collector.accept().unwrap_err();
+    drop(collector);
+
+    let traced = || status(&folder, Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+    let failed = "spans cannot be sent; they are dropped until the receiver answers";
+    let warning = until(&folder, traced, with_message(failed));
+    assert_eq!(
+        (&warning["level"], &warning["target"]),
+        (&"WARN".into(), &"controller::spans::export".into())
+    );
+    assert_eq!(warning["endpoint"], format!("http://{address}"));
+    traced();
+    controller.terminate();
+    let lines = lines(&folder);
+    assert_eq!(lines.iter().filter(|line| line["message"] == failed).count(), 1);
+    let lost = lines.iter().find(|line| line["message"] == "spans were lost").expect("the number");
+    assert!(lost["lost"].as_u64().unwrap() >= 2, "{lost}");
+    for line in &lines {
+        let time = line["time"].as_str().unwrap();
+        assert!(humantime::parse_rfc3339(time).is_ok() && time.ends_with('Z'), "{line}");
+        assert!(line["level"].is_string() && line["target"].is_string(), "{line}");
     }
 }
 

@@ -30,6 +30,7 @@ use crate::drivers::Running;
 use crate::flow_counts::Counting;
 use crate::journal::{Journal, JournalError};
 use crate::receipts::{self, ReceiptLog};
+use crate::spans::Stages;
 use crate::surveys;
 use crate::watchers::Watchers;
 use folding::Folding;
@@ -62,6 +63,8 @@ pub(crate) struct Worker {
     receipt_log: Option<ReceiptLog>,
     folding: Folding<Journal>,
     saving: Saving,
+    /// The spans of traced calls.
+    stages: Stages,
     /// The time to compare the running state with its inputs.
     scrub_at: Instant,
 }
@@ -108,6 +111,7 @@ impl Worker {
         news: mpsc::Receiver<SwitchNews>,
     ) -> Result<Self, EngineError> {
         let keep = requests.settings.borrow().keep;
+        let stages = Stages::new(requests.spans.clone());
         let mut worker = Worker {
             machine,
             journal,
@@ -123,6 +127,7 @@ impl Worker {
             receipt_log: None,
             folding: Folding::new(keep),
             saving,
+            stages,
             scrub_at: Instant::now() + scrub::SCRUB_EVERY,
         };
         worker.receipt_log = worker.open_receipts();
@@ -188,6 +193,7 @@ impl Worker {
                 Input::Query(_) => {}
                 Input::News(news) => {
                     self.requests.activity.begin(Work::Switch(news.node.clone()));
+                    self.stages.news(&news);
                     self.step(Event::News(news))?;
                 }
                 // That comes at the end of each group.
@@ -247,6 +253,9 @@ impl Worker {
                     // Another switch has the name now.
                     if let DriverOrder::Start { node, .. } = &order {
                         self.journal.put_aside().forget(node);
+                    }
+                    if let DriverOrder::Push { driver, txn, .. } = &order {
+                        self.stages.pushed(*txn, || self.drivers.node(*driver));
                     }
                     if let Some(news) = self.drivers.carry_out(order) {
                         effects.extend(self.machine.step(now(), Event::News(news))?);
@@ -316,7 +325,7 @@ impl Worker {
     }
 
     fn change(&mut self, request: ChangeRequest) -> Result<(), EngineError> {
-        let ChangeRequest { change, terms, by, accepted, gone, answer } = request;
+        let ChangeRequest { change, terms, by, accepted, gone, traced, answer } = request;
         if answer.is_closed() {
             debug!(by = by.by, "nobody waits for a request any more; it is not taken");
             return Ok(());
@@ -325,17 +334,25 @@ impl Worker {
         self.last_request += 1;
         let id = RequestId(self.last_request);
         self.answers.insert(id, answer);
-        self.advance(Event::Request(Request { id, change, terms, by, accepted, gone }))
+        let begun = traced.as_ref().map(|_| (Instant::now(), self.machine.records().count()));
+        self.advance(Event::Request(Request { id, change, terms, by, accepted, gone }))?;
+        if let Some((begun, before)) = begun {
+            let txn = self.machine.records().nth(before).map(|record| record.txn);
+            self.stages.derived(traced, (accepted, begun), txn);
+        }
+        Ok(())
     }
 
     /// Writes the group to disk, and releases its effects.
     fn commit(&mut self) -> Result<(), EngineError> {
         self.requests.activity.begin(Work::Journal);
+        let begun = self.stages.begin();
         let event = match self.journal.append(self.machine.records()) {
             Ok(()) => Event::Journalled,
             Err(error @ JournalError::Unwritten { .. }) => Event::Unwritten(error.to_string()),
             Err(error) => return Err(error.into()),
         };
+        self.stages.appended(begun, || self.machine.records().count(), &event);
         if matches!(event, Event::Journalled) {
             self.requests.activity.begin(Work::Effects);
         }
@@ -343,6 +360,7 @@ impl Worker {
         self.advance(event)?;
         self.publish();
         self.release();
+        self.stages.published();
         self.fold()
     }
 

@@ -49,6 +49,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         evaluator: Arc::new(|rules: &Rules| Ok(reference(rules) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
         dial_in: None,
+        spans: None,
         take_over: false,
     }
 }
