@@ -19,6 +19,7 @@ mod interface;
 mod learned;
 mod live_rules;
 mod load;
+mod log_events;
 mod logical_flows;
 mod lying_hosts;
 mod numbers;
