@@ -25,7 +25,9 @@ mod values;
 
 pub use effective::{Changed, Effective, Origin};
 pub use reading::{ConfigError, Fault, VARIABLE};
-pub use values::{EngineKind, Listen, Packages, Percent, SocketMode, TenantNames, Workers};
+pub use values::{
+    EngineKind, Listen, LogFormat, OtlpEndpoint, Packages, Percent, Share, SocketMode, TenantNames, Workers,
+};
 
 /// What a running engine takes from a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,6 +188,18 @@ keys! {
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or a level for each module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.
     log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`", reload;
+    /// The form of the log. With `"json"`, each line is an object with `time` (RFC 3339, UTC), `level`, `target`, `message`, and the fields of
+    /// the event. A field that has one of these names comes with `field_` before it.
+    log_format: LogFormat = LogFormat::Text, Some("\"text\""), "`\"text\"` or `\"json\"`";
+    /// The most lines of one message at once. After them, it may log one line a second, and the log says how many more were left out. With 0,
+    /// nothing is left out. Lines of `debug` and `trace` never are.
+    log_burst: u32 = 20, Some("20"), "a number from 0", reload;
+    /// The receiver of spans, by OTLP over gRPC without encryption: a collector of OpenTelemetry on this machine or in a network that is trusted.
+    /// The controller works on if it does not answer. Without it, no spans are made.
+    otlp_endpoint: Option<OtlpEndpoint> = None, None, "`\"http://HOST:PORT\"`";
+    /// The share of calls that have spans. A call whose client has sampled it, as its header `traceparent` says, always has them, and one whose
+    /// client has not never has.
+    otlp_sample: Share = Share::default(), Some("0.01"), "a number from 0 to 1";
 }
 
 /// The most rows of a rule, unless configured.

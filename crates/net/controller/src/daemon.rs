@@ -31,6 +31,7 @@ use crate::journal::{self, Journal, JournalError, Lock, Records, Replay, Saved};
 use crate::listener::{BindError, Listener, SocketFile};
 use crate::running_rules::RunningRules;
 use crate::server::serve;
+use crate::spans::Spans;
 use crate::tokens::{TokenFileError, Tokens};
 
 /// The number of news of all switches that may wait for the engine.
@@ -41,6 +42,8 @@ const ENGINE_GRACE: Duration = Duration::from_millis(600);
 const CALLS_GRACE: Duration = Duration::from_millis(200);
 /// The time that the rows of the engine have to be saved for the next start, after the API has ended. Without them, it derives all rows.
 const SAVE_GRACE: Duration = Duration::from_secs(30);
+/// The time that the last spans have to be sent.
+const SPANS_GRACE: Duration = Duration::from_millis(300);
 /// The value of [`Parts::probe`] outside tests.
 pub const PROBE: Duration = Duration::from_secs(10);
 
@@ -70,6 +73,8 @@ pub struct Parts {
     pub drivers: Box<dyn Drivers>,
     /// Where switches dial in. Needs `credentials`.
     pub dial_in: Option<DialIn>,
+    /// Makes the spans of calls, if there is a receiver.
+    pub spans: Option<Spans>,
     /// Whether the controller takes the switches of other controllers.
     pub take_over: bool,
     /// Its configuration and its log, for those who ask.
@@ -167,6 +172,7 @@ pub struct Daemon {
     /// Reads the files of certificates again.
     certificates: Option<tokio::task::JoinHandle<()>>,
     targets: Targets,
+    spans: Option<Spans>,
     /// Admit switches that dial in.
     admitting: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -187,6 +193,7 @@ impl Daemon {
             evaluator,
             drivers,
             dial_in,
+            spans,
             take_over,
             diagnostics,
         } = parts;
@@ -211,7 +218,8 @@ impl Daemon {
         let targets = entrances.as_ref().map(|entrances| entrances.targets.clone()).unwrap_or_default();
         raise_descriptor_limit();
 
-        let (engine, requests) = Engine::new(RunningRules::new(rules.clone()), settings);
+        let (engine, mut requests) = Engine::new(RunningRules::new(rules.clone()), settings);
+        requests.spans.clone_from(&spans);
         let (sender, news) = mpsc::channel(NEWS_MAX);
         let runtime = tokio::runtime::Handle::current();
         let (ready, started) = oneshot::channel();
@@ -261,7 +269,7 @@ impl Daemon {
         };
         // Connections are served already, so that clients know that somebody is there. Their requests wait until the state is restored.
         let (restored, is_restored) = tokio::sync::watch::channel(false);
-        let app = crate::http::app(api, is_restored.clone()).map_err(DaemonError::Thread)?;
+        let app = crate::http::app(api, is_restored.clone(), spans.clone()).map_err(DaemonError::Thread)?;
         let (stop_server, stopped) = oneshot::channel();
         let identification = Identification { credentials: credentials.clone(), tokens };
         let metrics = engine.metrics().clone();
@@ -312,6 +320,7 @@ impl Daemon {
             forward,
             certificates,
             targets,
+            spans,
             admitting,
         })
     }
@@ -376,6 +385,9 @@ impl Daemon {
                 result?;
                 if tokio::time::timeout(SAVE_GRACE, &mut self.saved).await.is_err() {
                     warn!("saving the rows of the engine takes too long; the next start derives them");
+                }
+                if let Some(spans) = &self.spans {
+                    spans.flush(SPANS_GRACE).await;
                 }
             }
             Some(Err(_)) => return Err(DaemonError::Thread("the engine's thread has panicked".to_owned())),

@@ -181,6 +181,11 @@ impl Running {
         }
     }
 
+    /// The transport node of a driver.
+    pub(crate) fn node(&self, driver: DriverId) -> Option<&str> {
+        self.all.get(&driver).map(|(node, _)| node.as_str())
+    }
+
     /// Carries out an order. Returns the news if a driver cannot be started.
     pub(crate) fn carry_out(&mut self, order: DriverOrder) -> Option<SwitchNews> {
         match order {

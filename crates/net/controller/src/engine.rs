@@ -35,6 +35,7 @@ use crate::journal::JournalError;
 use crate::metrics::Metrics;
 use crate::object_news::ObjectNews;
 use crate::running_rules::RunningRules;
+use crate::spans::{Spans, Traced};
 use crate::watchers::{Wanted, Watch, WatchError};
 pub use weft_core::machine::Applied;
 pub use weft_core::status::PAGE;
@@ -166,6 +167,8 @@ pub(crate) struct ChangeRequest {
     accepted: Instant,
     /// Whether nobody waits for the answer any more.
     gone: Cancel,
+    /// The call, if its spans are wanted.
+    traced: Option<Traced>,
     answer: Answer<Result<Applied, Refusal>>,
 }
 
@@ -202,6 +205,8 @@ pub(crate) struct Requests {
     pub(crate) activity: Activity,
     pub(crate) object_news: ObjectNews,
     pub(crate) metrics: Metrics,
+    /// Makes the spans of traced calls.
+    pub(crate) spans: Option<Spans>,
 }
 
 impl Engine {
@@ -224,6 +229,7 @@ impl Engine {
             activity: activity.clone(),
             object_news: object_news.clone(),
             metrics: metrics.clone(),
+            spans: None,
         };
         (Engine { changes, queries, stop, settings, rules, status, activity, object_news, metrics }, requests)
     }
@@ -263,9 +269,15 @@ impl Engine {
         let (answer, receiver) = oneshot::channel();
         // If this future is dropped, nobody waits for the transaction, and it need not be computed.
         let _gone = CancelOnDrop(gone.clone());
-        let request = ChangeRequest { change, terms, by, accepted, gone, answer };
+        let traced = Traced::current();
+        let is_traced = traced.is_some();
+        let request = ChangeRequest { change, terms, by, accepted, gone, traced, answer };
         self.changes.send(request).await.map_err(|_| Stopping)?;
-        receiver.await.map_err(|_| Stopping)
+        let result = receiver.await.map_err(|_| Stopping)?;
+        if is_traced {
+            Traced::result(&result);
+        }
+        Ok(result)
     }
 
     /// An object with its state after the last transaction that took effect, and the revision of the objects. Does not wait for a transaction

@@ -34,6 +34,7 @@ use weft_client::{DESCRIPTORS, MESSAGE_BYTES_MAX};
 use crate::api::Api;
 use crate::engine::Engine;
 use crate::problem::{Problem, is_grpc, not_found};
+use crate::spans::{self, Spans};
 
 mod answer;
 mod health;
@@ -46,11 +47,11 @@ mod questions;
 
 pub(crate) use metrics::code;
 
-/// HTTP and gRPC. Requests wait until `restored` is true.
+/// HTTP and gRPC. Requests wait until `restored` is true. With `spans`, each call has one.
 ///
 /// # Errors
 /// The description that is built in cannot be read.
-pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, String> {
+pub(crate) fn app(api: Api, restored: watch::Receiver<bool>, spans: Option<Spans>) -> Result<Router, String> {
     let (engine, api) = (api.engine().clone(), Arc::new(api));
     let apart = apart(&engine, restored.clone());
     let grpc = grpc(api.clone())?.into_axum_router().reset_fallback();
@@ -61,6 +62,10 @@ pub(crate) fn app(api: Api, restored: watch::Receiver<bool>) -> Result<Router, S
     let http = http.layer(axum::middleware::from_fn(from_no_other_site));
     let all = http.merge(grpc).fallback(fallback).layer(axum::Extension(api));
     let all = all.layer(axum::middleware::from_fn_with_state(restored, once_restored));
+    let all = match spans {
+        Some(spans) => all.layer(axum::middleware::from_fn_with_state(spans, spans::of_call)),
+        None => all,
+    };
     Ok(all
         .layer(axum::middleware::from_fn_with_state(engine.metrics().clone(), metrics::observe))
         .merge(apart))

@@ -22,7 +22,7 @@
 //!
 //! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
 //! of all this) with `run`, [`config`], `reload`, `service` (notifications to systemd) and [`metrics`]; `listener` (the API's address and connections), [`dial_in`] (where switches connect), `requests` (requests from the network), `answers`
-//! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `identification` (who sends a request) with [`tokens`], `access` (what they may do), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
+//! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `spans` (where the time of a call goes), `identification` (who sends a request) with [`tokens`], `access` (what they may do), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
 //! `history` (what was), `snapshots` (all of it as one file), `diagnostics` (the configuration and the log, with `last_lines`); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
@@ -71,6 +71,7 @@ mod server;
 mod service;
 mod shares;
 pub mod snapshots;
+mod spans;
 mod surveys;
 pub mod tokens;
 mod trace;
@@ -85,3 +86,4 @@ pub use dial_in::DialIn;
 pub use evaluators::{edit, evaluator};
 pub use journal_view::JournalView;
 pub use run::{check, run};
+pub use spans::Spans;

@@ -3,6 +3,8 @@
 //! Whoever logs puts a line into a bounded queue, and a thread writes it. While nobody reads standard error (a pager that
 //! is stopped, a journal daemon that restarts), that thread alone waits. Lines that do not fit into the queue are dropped and
 //! counted, and once somebody reads again, the log says how many were lost at that place.
+//!
+//! `limits` leaves out lines of a message that comes too often, `lines` has the forms of lines, and `start` puts all this together.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -17,6 +19,12 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::reload::Handle;
 
 use crate::last_lines::LastLines;
+mod limits;
+mod lines;
+mod start;
+
+use limits::Limits;
+pub(crate) use start::{Started, start};
 
 /// The most bytes of lines that wait: some ten thousand lines, an hour of a busy controller.
 const WAITING_MAX: usize = 4 << 20;
@@ -28,18 +36,23 @@ const LINE_BYTES: usize = 64;
 pub(crate) struct Log(Arc<Shared>);
 
 /// Changes which lines the log has.
-pub(crate) struct Level(Box<dyn Fn(EnvFilter) + Send + Sync>);
+#[derive(Clone)]
+pub(crate) struct Level {
+    filter: Arc<dyn Fn(EnvFilter) + Send + Sync>,
+    limits: Arc<Limits>,
+}
 
 impl Level {
     /// That of this subscriber.
-    pub(crate) fn of<S: 'static>(handle: Handle<EnvFilter, S>) -> Level {
+    fn of<S: 'static>(handle: Handle<EnvFilter, S>, limits: Arc<Limits>) -> Level {
         // It fails only if there is no subscriber any more.
-        Level(Box::new(move |filter| drop(handle.reload(filter))))
+        Level { filter: Arc::new(move |filter| drop(handle.reload(filter))), limits }
     }
 
-    /// Sets the value of `log` of a configuration.
-    pub(crate) fn set(&self, level: &str) {
-        self.0(EnvFilter::new(level));
+    /// Sets the values of `log` and `log_burst` of a configuration.
+    pub(crate) fn set(&self, level: &str, burst: u32) {
+        (self.filter)(EnvFilter::new(level));
+        self.limits.set(burst);
     }
 }
 

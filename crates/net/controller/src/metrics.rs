@@ -165,8 +165,8 @@ impl Metrics {
         &self.0.clock
     }
 
-    /// A request was computed: how long it waited, and the time of its stages.
-    pub(crate) fn computed(&self, waited: Duration, spent: Spent) {
+    /// A request was computed: how long it waited, the time of its stages, and the trace in which its spans are, if somebody wants them.
+    pub(crate) fn computed(&self, waited: Duration, spent: Spent, trace: Option<&str>) {
         let Stages { queue, validate, derive, number, follow, .. } = &self.0.stages;
         let Spent { validate: validated, derive: derived, number: numbered, follow: followed } = spent;
         for (stage, time) in [
@@ -176,7 +176,8 @@ impl Metrics {
             (number, numbered),
             (follow, followed),
         ] {
-            observe(stage, time);
+            let exemplar = trace.map(|trace| vec![("trace_id", Cow::Owned(trace.to_owned()))]);
+            stage.observe(time.as_secs_f64(), exemplar, None);
         }
     }
 
@@ -250,7 +251,7 @@ impl Metrics {
                 count(&of.disconnected, "channel", &channel.to_string(), 1);
             }
             Event::Report(_) => drop(of.reports.inc()),
-            Event::Confirmed { txn, at } => {
+            Event::Confirmed { txn, at, .. } => {
                 if let Some(released) = self.release_of(*txn) {
                     observe(&self.0.stages.confirm, at.saturating_duration_since(released));
                 }
@@ -388,7 +389,7 @@ mod tests {
         metrics.released([7, 8], Duration::from_micros(3), begun);
         let at = begun + Duration::from_secs(20);
         for txn in [6, 8] {
-            metrics.heard(&News::Event(Event::Confirmed { txn, at }));
+            metrics.heard(&News::Event(Event::Confirmed { txn, at, sent: None }));
         }
         let text = metrics.text(&Observed::default());
         assert!(text.contains("weft_stage_seconds_count{stage=\"confirm\"} 1\n"), "{text}");

@@ -41,7 +41,7 @@ impl Reload {
     /// Takes what can change. Other changes wait for a restart; each signal logs them again.
     fn take(&mut self, later: Effective) {
         // First, so that the lines below are those of the new level.
-        self.level.set(&later.config.log);
+        self.level.set(&later.config.log, later.config.log_burst);
         let changes = self.effective.changes_to(&later);
         if changes.is_empty() {
             info!("the configuration has not changed");

@@ -1,16 +1,15 @@
 //! Runs a controller with its configuration, from signal handlers to exit.
 
-use std::io::{self, IsTerminal as _};
-use std::panic;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mutual_tls::Credentials;
 use ovs_driver::{Inbound, Peers, Sockets};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
-use tracing_subscriber::EnvFilter;
 use weft_core::rules::Rules;
 
 use crate::config::{Config, Effective};
@@ -19,9 +18,10 @@ use crate::diagnostics::Diagnostics;
 use crate::dial_in::DialIn;
 use crate::drivers::RealDrivers;
 use crate::evaluators::dataflow;
-use crate::log::{Level, Log};
+use crate::log::{self, Level};
 use crate::reload::Reload;
 use crate::service;
+use crate::spans::Spans;
 use crate::tokens::Tokens;
 
 /// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
@@ -37,10 +37,10 @@ const LOG_GRACE: Duration = Duration::from_millis(200);
 /// Its threads call `before_sleep` whenever they run out of work: an allocator that keeps freed memory for each thread can
 /// give it back there.
 pub fn run(effective: &Effective, before_sleep: fn()) -> Result<(), DaemonError> {
-    let (log, level) = start_log(&effective.config)?;
+    let log = start_log(&effective.config)?;
     let diagnostics = Diagnostics::new(log.last_lines());
     diagnostics.configured(&effective.to_string());
-    let result = serve(effective, level, diagnostics, before_sleep);
+    let result = serve(effective, log.level.clone(), diagnostics, before_sleep);
     log.flush(LOG_GRACE);
     result
 }
@@ -86,6 +86,7 @@ fn serve(
         rules,
         dial_in,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
+        spans: None,
         take_over: config.take_over,
         diagnostics: diagnostics.clone(),
     };
@@ -95,6 +96,7 @@ fn serve(
         .enable_all()
         .build();
     let runtime = runtime.map_err(|error| DaemonError::Thread(format!("cannot start threads: {error}")))?;
+    let parts = Parts { spans: spans(config, runtime.handle())?, ..parts };
     let result = runtime.block_on(async {
         // Before anything starts, so that no signal is lost.
         let handler = |error: io::Error| DaemonError::Thread(format!("cannot handle signals: {error}"));
@@ -133,6 +135,13 @@ fn serve(
     result
 }
 
+/// What makes the spans of calls, if the configuration names their receiver.
+fn spans(config: &Config, runtime: &Handle) -> Result<Option<Spans>, DaemonError> {
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok(None) };
+    let started = Spans::start(endpoint.as_str(), config.otlp_sample.get(), runtime);
+    started.map(Some).map_err(|why| DaemonError::Thread(format!("cannot send spans: {why}")))
+}
+
 /// Where switches dial in, if the configuration says so.
 fn dial_in(config: &Config, inbound: Arc<Inbound>, peers: &Peers) -> Option<DialIn> {
     let (ovsdb, openflow) = (config.listen_ovsdb, config.listen_openflow);
@@ -146,7 +155,7 @@ fn dial_in(config: &Config, inbound: Arc<Inbound>, peers: &Peers) -> Option<Dial
 /// Checks the configuration, the rules, and whether they accept the state, without starting a controller. Writes nothing; a
 /// controller may run meanwhile.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
-    let (log, _) = start_log(config)?;
+    let log = start_log(config)?;
     let certificates = config.certificates().map(Credentials::load).transpose();
     let identification = certificates.map_err(DaemonError::from).and_then(|_| tokens(config));
     let rules = identification.and_then(|_| Ok(Rules::load(config.rules.paths())?));
@@ -164,22 +173,8 @@ fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, DaemonError> {
     Ok(tokens.map(Arc::new))
 }
 
-/// Starts the log. Panics go the same way: a panic that waited for a reader would hold the locks of its thread.
-#[allow(clippy::disallowed_methods, reason = "the thread of the log alone writes to it")]
-fn start_log(config: &Config) -> Result<(Log, Level), DaemonError> {
-    let log = Log::start(io::stderr());
-    let log =
-        log.map_err(|error| DaemonError::Thread(format!("cannot start the thread of the log: {error}")))?;
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(&config.log))
-        .with_writer(log.clone())
-        .with_ansi(io::stderr().is_terminal())
-        .with_filter_reloading();
-    let level = Level::of(subscriber.reload_handle());
-    let subscriber = subscriber.finish();
-    // A process that already has a logger keeps it.
-    let _ = tracing::subscriber::set_global_default(subscriber);
-    let of_panics = log.clone();
-    panic::set_hook(Box::new(move |panic| of_panics.add_panic(panic)));
-    Ok((log, level))
+/// Starts the log.
+fn start_log(config: &Config) -> Result<log::Started, DaemonError> {
+    log::start(config)
+        .map_err(|error| DaemonError::Thread(format!("cannot start the threads of the log: {error}")))
 }

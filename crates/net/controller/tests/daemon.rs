@@ -408,7 +408,7 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
     );
 
     let txn = apply(&mut client, "{kind: switch_port, id: red-2, switch: red}").await.unwrap().txn.unwrap();
-    switches.event("hv1", Event::Confirmed { txn, at: std::time::Instant::now() }).await;
+    switches.event("hv1", Event::Confirmed { txn, at: std::time::Instant::now(), sent: None }).await;
     // A later transaction in force does not mean that what was refused is.
     status_when(&mut client, |status| status.switches[0].confirmed_txn == Some(txn)).await;
     status_when(&mut client, error_is("refused table=0: OFPBMC_BAD_FIELD")).await;

@@ -99,7 +99,7 @@ async fn a_port_is_up_with_its_acls_in_force_and_its_router_and_tenant_with_it()
         let state = state(&mut client, "switch_port", "blue-1").await;
         let why = format!("hv1 has not confirmed transaction {txn} yet, which changes acl a");
         assert_eq!((&state["up"], &state["why"]), (&json!(false), &json!([why])), "{place}");
-        switches.event("hv1", Event::Confirmed { txn, at: Instant::now() }).await;
+        switches.event("hv1", Event::Confirmed { txn, at: Instant::now(), sent: None }).await;
         state_when(&mut client, "switch_port", "blue-1", is_up).await;
     }
 
@@ -113,7 +113,7 @@ async fn a_port_is_up_with_its_acls_in_force_and_its_router_and_tenant_with_it()
     state_when(&mut client, "switch_port", "blue-1", |state| state["why"] == why).await;
     let acl = acl.replace("priority: 2", "priority: 3");
     let txn = apply(&mut client, &acl).await.unwrap().txn.unwrap();
-    switches.event("hv1", Event::Confirmed { txn, at: Instant::now() }).await;
+    switches.event("hv1", Event::Confirmed { txn, at: Instant::now(), sent: None }).await;
     switches.event("hv1", Event::RefusedTotal { refused: 0 }).await;
     state_when(&mut client, "switch_port", "blue-1", is_up).await;
     running.stop().await;

@@ -41,6 +41,9 @@ pub(crate) use rules::{LoadRules, RollbackRules, RulesHistory, cost, load_reques
 const STARTING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
+/// The environment variable with the trace that requests belong to, as other tools of OpenTelemetry name it.
+const TRACE_VARIABLE: &str = "TRACEPARENT";
+
 /// The address of the controller.
 #[derive(Args, Clone)]
 pub(crate) struct Address {
@@ -84,8 +87,16 @@ async fn connect(address: &str, identification: &Identification) -> Result<Clien
             Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => {
                 tokio::time::sleep(LOOK).await;
             }
-            result => return result,
+            result => return result.map(in_trace),
         }
+    }
+}
+
+/// The same client, whose requests belong to the trace that the environment names.
+fn in_trace(client: Client) -> Client {
+    match std::env::var(TRACE_VARIABLE) {
+        Ok(traceparent) => client.in_trace(&traceparent),
+        Err(_) => client,
     }
 }
 

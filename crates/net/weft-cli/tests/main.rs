@@ -40,6 +40,7 @@ mod libvirt_hook;
 mod limits;
 mod linearizable;
 mod literals;
+mod logs;
 mod metrics;
 mod mistakes;
 mod objects;

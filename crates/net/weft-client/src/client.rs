@@ -196,11 +196,20 @@ impl Client {
             None => return Err(ClientError::NoCertificate { endpoint: endpoint.to_owned() }),
         };
         let channel = connected.map_err(|error| unreachable(endpoint, innermost(&error)))?;
-        let channel = Authorized::new(channel, authorization);
+        Ok(Client::over(endpoint.to_owned(), Authorized::new(channel, authorization)))
+    }
+
+    fn over(endpoint: String, channel: Authorized) -> Client {
         let inner = ControllerClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Client { endpoint: endpoint.to_owned(), inner, channel })
+        Client { endpoint, inner, channel }
+    }
+
+    /// The same client, whose requests belong to a trace: `traceparent` of W3C Trace Context, such as
+    /// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`. A controller that sends spans makes those of these requests.
+    pub fn in_trace(self, traceparent: &str) -> Client {
+        Client::over(self.endpoint, self.channel.in_trace(traceparent))
     }
 
     /// Whether a text has the form of an address that [`connect`](Client::connect) takes.

@@ -364,7 +364,7 @@ impl Fleet {
                 let is_over = *channel == Channel::OpenFlow && switch.confirmed_txn != Some(*txn);
                 is_over.then(|| Err(format!("not connected: {why}")))
             }
-            News::Event(Event::Confirmed { txn: confirmed, at }) => {
+            News::Event(Event::Confirmed { txn: confirmed, at, .. }) => {
                 if switch.answered(*confirmed) {
                     receipts.confirm(*confirmed, node, *at);
                 }
@@ -482,7 +482,7 @@ impl Fleet {
                 switch.observed.learned(table, cookie, is_new);
                 self.watch.differs(node);
             }
-            Event::Confirmed { txn, at } => {
+            Event::Confirmed { txn, at, .. } => {
                 debug!(switch = node, txn, "transaction in force");
                 switch.confirmed_txn = switch.confirmed_txn.max(Some(txn));
                 if switch.answered(txn) {

@@ -25,7 +25,7 @@ use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
 use crate::ports::{Port, Ports};
 use crate::view::View;
-use switch_model::{Event, ForeignChange, Rejection};
+use switch_model::{BundleTimes, Event, ForeignChange, Rejection};
 
 /// A port that the switch refused.
 #[derive(Debug)]
@@ -65,6 +65,8 @@ pub(crate) struct Driver {
     /// The versions of the intent up to which flows, and ports, are in force.
     flows_in_force: u64,
     ports_in_force: u64,
+    /// When the last bundle was sent, until transactions are confirmed.
+    sent: Option<BundleTimes>,
     /// Ports that the switch refused. They are retried when they change, when interfaces with their names change, and
     /// when the database reconnects. Unsupported ports are retried as soon as the switch supports them.
     ports_refused: BTreeMap<String, RefusedPort>,
@@ -126,6 +128,7 @@ impl Driver {
             ports_compared: None,
             flows_in_force: 0,
             ports_in_force: 0,
+            sent: None,
             ports_refused: BTreeMap::new(),
             option_refused: false,
             transactions_refused: BTreeSet::new(),
@@ -287,8 +290,9 @@ impl Driver {
             self.ports_in_force,
             &mut self.transactions_refused,
         );
+        let sent = if confirmed.is_empty() { None } else { self.sent.take() };
         for txn in confirmed {
-            self.outbox.put(Event::Confirmed { txn, at });
+            self.outbox.put(Event::Confirmed { txn, at, sent });
         }
         let (learned, frames) = {
             let mut intent = self.intent.lock();
@@ -502,6 +506,7 @@ impl Driver {
     /// Sends a batch and reports refusals. Returns whether the batch requires further changes.
     async fn apply(&mut self, connection: u64, batch: &Batch) -> Result<bool, Lost> {
         let applied = self.openflow.apply(connection, batch.clone()).await?;
+        self.sent = applied.sent.or(self.sent);
         let places = applied.refused.iter().map(|refused| refused.place).collect();
         let mut contradicted = false;
         let more = {

@@ -139,8 +139,8 @@ pub use peer_connection::{
 };
 pub use peers::Peers;
 pub use switch_model::{
-    BfdSession, Bucket, CHOICE_BYTES_MAX, Changes, Channel, Choice, CollectorSet, Desired, Edits, Encap,
-    Event, Flow, FlowCount, FlowKey, ForeignChange, Frame, GROUP_MAX, InterfaceId, LearnedFlow, METER_MAX,
-    Meter, MeterCount, Packet, Patch, Problem, ReadError, Rejection, Remote, Report, SeenFlow, Tunnel, Vif,
-    Watched, ZONE_TABLE, ZoneLimits, ZoneOwner,
+    BfdSession, Bucket, BundleTimes, CHOICE_BYTES_MAX, Changes, Channel, Choice, CollectorSet, Desired,
+    Edits, Encap, Event, Flow, FlowCount, FlowKey, ForeignChange, Frame, GROUP_MAX, InterfaceId, LearnedFlow,
+    METER_MAX, Meter, MeterCount, Packet, Patch, Problem, ReadError, Rejection, Remote, Report, SeenFlow,
+    Tunnel, Vif, Watched, ZONE_TABLE, ZoneLimits, ZoneOwner,
 };

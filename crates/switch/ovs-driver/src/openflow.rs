@@ -31,7 +31,8 @@ use crate::in_openflow::{Batch, Contents};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 use switch_model::{
-    Channel, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet, ReadError, SeenFlow,
+    BundleTimes, Channel, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet, ReadError,
+    SeenFlow,
 };
 
 /// Whether the switch is connected, and the number of the connection.
@@ -57,6 +58,8 @@ pub(crate) struct Applied {
     pub(crate) partly: Option<Contents>,
     /// Why the changes were sent one by one, if they were.
     pub(crate) alone: Option<String>,
+    /// When it was sent, unless it needed no bundle.
+    pub(crate) sent: Option<BundleTimes>,
 }
 
 /// What was read from a switch.
@@ -85,6 +88,7 @@ impl Applied {
             refused: refused.into_values().collect(),
             partly: None,
             alone: None,
+            sent: None,
         }
     }
 }

@@ -171,7 +171,7 @@ mod tests {
         let at = std::time::Instant::now();
         for n in 1..=1000 {
             outbox.report(report(n), false);
-            outbox.put(Event::Confirmed { txn: n.into(), at });
+            outbox.put(Event::Confirmed { txn: n.into(), at, sent: None });
             outbox.put(Event::Connected { channel: Channel::OpenFlow });
         }
         let events: Vec<Event> = std::iter::from_fn(|| outbox.take()).collect();

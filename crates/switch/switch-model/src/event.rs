@@ -33,6 +33,8 @@ pub enum Event {
         txn: u64,
         /// When the switch confirmed it.
         at: Instant,
+        /// When its bundle was sent; `None` if there was none.
+        sent: Option<BundleTimes>,
     },
     /// The switch refused flows, groups or ports. The rest is in force. Refused objects are retried when they change and
     /// after the next connection. The transaction will not be confirmed.
@@ -170,6 +172,15 @@ impl fmt::Display for Channel {
             Channel::OpenFlow => "openflow",
         })
     }
+}
+
+/// When a bundle was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BundleTimes {
+    /// Its first message.
+    pub begun: Instant,
+    /// Its commit, which follows once the switch has taken all its messages.
+    pub committed: Instant,
 }
 
 /// The interfaces and ports of the integration bridge, and problems with them.

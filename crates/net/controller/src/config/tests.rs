@@ -32,8 +32,8 @@ fn the_documented_defaults_are_the_defaults() {
     let text: String = KEYS.iter().filter_map(line).collect();
     assert_eq!(
         text.lines().count(),
-        KEYS.len() - 10,
-        "`listen`, where switches dial in, the files of TLS and that of tokens have no fixed default"
+        KEYS.len() - 11,
+        "`listen`, where metrics are served and switches dial in, the files of TLS, that of tokens and the receiver of spans have no fixed default"
     );
     assert_eq!(of_text(&text).unwrap(), Config::default());
 }
@@ -63,6 +63,20 @@ fn faults_come_with_file_line_and_column() {
         ("listen_openflow = \"6653\"", ":1:19: invalid socket address syntax"),
         ("log = ", ":1:7: "),
         ("rules = []", ":1:9: no rules are given; leave `rules` out for the built-in ones"),
+        (
+            "otlp_endpoint = \"https://a:4317\"",
+            ":1:17: \"https://a:4317\" is no receiver of spans: spans are sent without",
+        ),
+        ("otlp_endpoint = \"http://a\"", ":1:17: \"http://a\" is no receiver of spans: it has no port"),
+        (
+            "otlp_endpoint = \"http://a:1/v1\"",
+            ":1:17: \"http://a:1/v1\" is no receiver of spans: OTLP over gRPC has no path",
+        ),
+        ("otlp_endpoint = \"a:4317\"", ":1:17: \"a:4317\" is no receiver of spans: it "),
+        ("otlp_endpoint = \"http://[a\"", ":1:17: \"http://[a\" is no receiver of spans: it is no URL"),
+        ("otlp_sample = 1.5", ":1:15: 1.5 is no share; use a number from 0 to 1"),
+        ("otlp_sample = -1", ":1:15: -1 is no share"),
+        ("log_format = \"xml\"", ":1:14: unknown variant `xml`"),
         ("rules = 1", ":1:9: a path is wanted, or a list of paths, such as [\"builtin\", \"quarantine\"]"),
     ];
     for (text, wanted) in cases {

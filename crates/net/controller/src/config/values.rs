@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use axum::http::Uri;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use weft_core::builtin;
 
@@ -26,6 +27,90 @@ pub enum EngineKind {
     Fused,
     /// One worker is one of timely's too.
     Timely,
+}
+
+/// The form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// An object of JSON for each line.
+    Json,
+}
+
+/// The address of a receiver of spans: `http://HOST:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OtlpEndpoint(String);
+
+impl OtlpEndpoint {
+    /// The address.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for OtlpEndpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = |why: &str| {
+            format!(
+                "{text:?} is no receiver of spans: {why}; use http://HOST:PORT, such as http://127.0.0.1:4317"
+            )
+        };
+        let uri: Uri = text.parse().map_err(|_| fault("it is no URL"))?;
+        match uri.scheme_str() {
+            Some("http") if uri.port_u16().is_none() => Err(fault("it has no port")),
+            Some("http") if !matches!(uri.path(), "" | "/") || uri.query().is_some() => {
+                Err(fault("OTLP over gRPC has no path"))
+            }
+            Some("http") => Ok(OtlpEndpoint(text.to_owned())),
+            Some("https") => {
+                Err(fault("spans are sent without encryption, to a collector nearby that encrypts"))
+            }
+            _ => Err(fault("it does not begin with http://")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for OtlpEndpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A share from 0 to 1, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share(u32);
+
+impl Share {
+    /// As a number from 0 to 1.
+    pub fn get(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+}
+
+impl Default for Share {
+    /// One of a hundred.
+    fn default() -> Self {
+        Share(10_000)
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.get().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = f64::deserialize(deserializer)?;
+        let fault =
+            || de::Error::custom(format!("{given} is no share; use a number from 0 to 1, such as 0.01"));
+        if (0.0..=1.0).contains(&given) { Ok(Share((given * 1e6).round() as u32)) } else { Err(fault()) }
+    }
 }
 
 /// A number of threads that evaluate rules.

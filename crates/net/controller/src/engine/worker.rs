@@ -31,6 +31,7 @@ use crate::drivers::Running;
 use crate::flow_counts::Counting;
 use crate::journal::{Journal, JournalError};
 use crate::receipts::{self, ReceiptLog};
+use crate::spans::{Stages, Traced};
 use crate::surveys;
 use crate::watchers::Watchers;
 use folding::Folding;
@@ -63,6 +64,8 @@ pub(crate) struct Worker {
     receipt_log: Option<ReceiptLog>,
     folding: Folding<Journal>,
     saving: Saving,
+    /// The spans of traced calls.
+    stages: Stages,
     /// The time to compare the running state with its inputs.
     scrub_at: Instant,
 }
@@ -109,6 +112,7 @@ impl Worker {
         news: mpsc::Receiver<SwitchNews>,
     ) -> Result<Self, EngineError> {
         let (keep, metrics) = (requests.settings.borrow().keep, requests.metrics.clone());
+        let stages = Stages::new(requests.spans.clone());
         let mut worker = Worker {
             machine,
             journal,
@@ -124,6 +128,7 @@ impl Worker {
             receipt_log: None,
             folding: Folding::new(keep, metrics),
             saving,
+            stages,
             scrub_at: Instant::now() + scrub::SCRUB_EVERY,
         };
         worker.receipt_log = worker.open_receipts();
@@ -190,6 +195,7 @@ impl Worker {
                 Input::News(news) => {
                     self.requests.metrics.heard(&news.what);
                     self.requests.activity.begin(Work::Switch(news.node.clone()));
+                    self.stages.news(&news);
                     self.step(Event::News(news))?;
                 }
                 // That comes at the end of each group.
@@ -252,6 +258,9 @@ impl Worker {
                     // Another switch has the name now.
                     if let DriverOrder::Start { node, .. } = &order {
                         self.journal.put_aside().forget(node);
+                    }
+                    if let DriverOrder::Push { driver, txn, .. } = &order {
+                        self.stages.pushed(*txn, || self.drivers.node(*driver));
                     }
                     if let Some(news) = self.drivers.carry_out(order) {
                         effects.extend(self.machine.step(now(), Event::News(news))?);
@@ -321,7 +330,7 @@ impl Worker {
     }
 
     fn change(&mut self, request: ChangeRequest) -> Result<(), EngineError> {
-        let ChangeRequest { change, terms, by, accepted, gone, answer } = request;
+        let ChangeRequest { change, terms, by, accepted, gone, traced, answer } = request;
         if answer.is_closed() {
             debug!(by = by.by, "nobody waits for a request any more; it is not taken");
             return Ok(());
@@ -331,11 +340,18 @@ impl Worker {
         let id = RequestId(self.last_request);
         self.answers.insert(id, answer);
         let begun = Instant::now();
+        let before = traced.as_ref().map(|_| self.machine.records().count());
         self.requests.metrics.clock().begin(begun);
         let advanced = self.advance(Event::Request(Request { id, change, terms, by, accepted, gone }));
         let spent = self.requests.metrics.clock().end(Instant::now());
-        self.requests.metrics.computed(begun.saturating_duration_since(accepted), spent);
-        advanced
+        let trace = traced.as_ref().map(Traced::trace_id);
+        self.requests.metrics.computed(begun.saturating_duration_since(accepted), spent, trace.as_deref());
+        advanced?;
+        if let Some(before) = before {
+            let txn = self.machine.records().nth(before).map(|record| record.txn);
+            self.stages.derived(traced, (accepted, begun), txn);
+        }
+        Ok(())
     }
 
     /// Writes the group to disk, and releases its effects.
@@ -343,6 +359,7 @@ impl Worker {
         self.requests.activity.begin(Work::Journal);
         let (begun, metrics) = (Instant::now(), self.requests.metrics.clone());
         let txns: Vec<u64> = self.machine.records().map(|record| record.txn).collect();
+        let traced = self.stages.begin();
         let event = match self.journal.append(self.machine.records()) {
             Ok(written) => {
                 metrics.journalled(written, begun.elapsed().saturating_sub(written.sync));
@@ -355,6 +372,7 @@ impl Worker {
             Err(error) => return Err(error.into()),
         };
         let on_disk = Instant::now();
+        self.stages.appended(traced, || self.machine.records().count(), &event);
         if matches!(event, Event::Journalled) {
             self.requests.activity.begin(Work::Effects);
         }
@@ -363,6 +381,7 @@ impl Worker {
         self.publish();
         self.release();
         metrics.released(txns, on_disk.elapsed(), on_disk);
+        self.stages.published();
         self.fold()?;
         metrics.journal_has(self.journal.bytes());
         Ok(())

@@ -103,7 +103,7 @@ impl Switches {
     #[allow(dead_code, reason = "not every test waits for a switch")]
     pub(crate) async fn confirm(&self, name: &str) {
         for txn in self.look(name, |switch| switch.pushed.clone()) {
-            self.event(name, Event::Confirmed { txn, at: Instant::now() }).await;
+            self.event(name, Event::Confirmed { txn, at: Instant::now(), sent: None }).await;
         }
     }
 }

@@ -50,6 +50,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         drivers: Box::new(switches.clone()),
         dial_in: None,
         listen_metrics: None,
+        spans: None,
         take_over: false,
         diagnostics: controller::Diagnostics::default(),
     }

@@ -1,4 +1,4 @@
-//! Requests with a token.
+//! Requests with a token, or of a trace.
 
 use std::task::{Context, Poll};
 
@@ -9,16 +9,25 @@ use tonic::codegen::Service;
 use tonic::transport::channel::ResponseFuture;
 use tonic::transport::{Channel, Error};
 
-/// A channel whose requests are sent with a token, if there is one.
+/// The header that says to which trace a request belongs.
+const TRACEPARENT: &str = "traceparent";
+
+/// A channel whose requests are sent with a token and belong to a trace, if there is one.
 #[derive(Debug, Clone)]
 pub(super) struct Authorized {
     channel: Channel,
     authorization: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
 }
 
 impl Authorized {
     pub(super) fn new(channel: Channel, authorization: Option<HeaderValue>) -> Self {
-        Authorized { channel, authorization }
+        Authorized { channel, authorization, traceparent: None }
+    }
+
+    /// The same for requests of this trace. What no header can have belongs to none.
+    pub(super) fn in_trace(self, traceparent: &str) -> Self {
+        Authorized { traceparent: HeaderValue::try_from(traceparent).ok(), ..self }
     }
 }
 
@@ -42,6 +51,9 @@ impl Service<Request<Body>> for Authorized {
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        if let Some(traceparent) = &self.traceparent {
+            request.headers_mut().insert(TRACEPARENT, traceparent.clone());
         }
         self.channel.call(request)
     }

@@ -127,7 +127,7 @@ impl Setting {
     }
 
     fn confirm(&mut self, node: &str, txn: u64) {
-        self.event(node, Event::Confirmed { txn, at: self.now.instant });
+        self.event(node, Event::Confirmed { txn, at: self.now.instant, sent: None });
     }
 
     /// Pushes the next transaction and keeps its receipt.

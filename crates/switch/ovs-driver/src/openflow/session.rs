@@ -5,7 +5,7 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use openflow_rs::message::{Features, Hello, PacketOut, TlvMapping};
@@ -21,7 +21,7 @@ use crate::in_openflow::{Batch, Contents, Place, Step, When};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 use crate::wire::{self, Header, TooLong, bundle, kind};
-use switch_model::Frame as SentFrame;
+use switch_model::{BundleTimes, Frame as SentFrame};
 
 /// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -40,6 +40,8 @@ const BUNDLES_MAX: usize = 500;
 pub(crate) struct Session {
     connection: OpenFlowConnection,
     next_bundle: u32,
+    /// When the bundles of the present batch were sent.
+    sent: Option<BundleTimes>,
     pub(crate) features: Features,
     observer: Observer,
     /// What the driver holds of the contents of the switch.
@@ -154,7 +156,15 @@ impl Session {
             })
             .await?;
         let held = connection.account().charge();
-        Ok(Session { connection, next_bundle: 1, features, observer: Observer::default(), held, lasting: 0 })
+        Ok(Session {
+            connection,
+            next_bundle: 1,
+            sent: None,
+            features,
+            observer: Observer::default(),
+            held,
+            lasting: 0,
+        })
     }
 
     /// Sends a request for a role. The inner error says why the switch refuses it.
@@ -306,6 +316,7 @@ impl Session {
         let fault = |place| Some(RefusedChange { place, reason: batch.at(place)?.fault()? });
         let mut refused: BTreeMap<usize, RefusedChange> =
             (0..batch.len()).filter_map(fault).map(|refused| (refused.place, refused)).collect();
+        self.sent = None;
         self.change_alone(batch, When::Before, &mut refused).await?;
         let mut alone = None;
         let partly = self.apply_bundled(batch, &mut refused, &mut alone).await?;
@@ -313,7 +324,7 @@ impl Session {
         self.settle_zones(batch, &|place| refused.contains_key(&place)).await?;
         // Then the switch has refused changes because of that.
         self.check_role()?;
-        Ok(Applied { partly, alone, ..Applied::new(batch.len(), refused) })
+        Ok(Applied { partly, alone, sent: self.sent, ..Applied::new(batch.len(), refused) })
     }
 
     async fn change_alone(
@@ -459,13 +470,14 @@ impl Session {
     /// Sends messages of a batch in one bundle. A switch that refuses a message of a bundle would still commit the rest,
     /// so the bundle is committed only if there was no error.
     async fn bundle(&mut self, batch: &Batch, steps: &[Step]) -> Result<Bundle, SessionError> {
-        let id = self.next_bundle;
+        let (id, begun) = (self.next_bundle, self.sent.map_or_else(Instant::now, |sent| sent.begun));
         self.next_bundle = self.next_bundle.wrapping_add(1);
         let open = self.connection.xids(0);
         wire::put_bundle_control(self.connection.write_buffer(), open, id, bundle::OPEN_REQUEST);
         let put = |out: &mut BytesMut, xid: u32, step: Step| batch.put_bundled(out, id, xid, step);
         let mut errors = self.send_all("a bundle", steps, put).await?;
         if errors.is_empty() {
+            self.sent = Some(BundleTimes { begun, committed: Instant::now() });
             return self.commit(id, errors).await;
         }
         let discard = self.connection.xids(0);

@@ -31,7 +31,7 @@ fn confirm(world: &mut World, host: &str) {
 
 fn confirm_txn(world: &mut World, host: &str, txn: u64) {
     let at = world.now.instant;
-    world.event(host, SwitchEvent::Confirmed { txn, at });
+    world.event(host, SwitchEvent::Confirmed { txn, at, sent: None });
 }
 
 fn shown(world: &World, kind: &str, id: &str) -> serde_json::Value {
