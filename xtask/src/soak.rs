@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::{cargo, setup};
+use crate::{cargo, package, setup};
 
 /// Arguments of `cargo xtask soak`.
 #[derive(Args)]
@@ -73,7 +73,8 @@ impl Soak {
         test("weft-cli", "linearizable::", seed, ("WEFT_TEST_ROUNDS", self.rounds))?;
         test("weft-cli", "watches::", seed, ("WEFT_TEST_ROUNDS", self.watches))?;
         test("weft-cli", "large::", seed, ("WEFT_TEST_PORTS", self.ports))?;
-        run("weft-bench", &["--bin", "weft-bench"], [])
+        run("weft-bench", &["--bin", "weft-bench"], [])?;
+        package::test()
     }
 }
 
