@@ -31,14 +31,14 @@ ip address add 172.16.0.$1/24 dev br-phy
 ";
 
 /// Before Open vSwitch is installed: it loads no module of the kernel, and uses none.
-const USER_SPACE: &str = r#"
+const USER_SPACE: &str = r"
 echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
 printf '#!/bin/sh\n' > /usr/local/sbin/modprobe
 chmod 755 /usr/local/sbin/modprobe
 mkdir -p /etc/systemd/system/ovs-vswitchd.service.d
 printf '[Service]\nEnvironment=OVS_CTL_OPTS=--ovs-vswitchd-options=--disable-system\n' \
     > /etc/systemd/system/ovs-vswitchd.service.d/user-space.conf
-"#;
+";
 
 pub(super) fn run(package: &Package, dist: &Path) -> Result<()> {
     let begun = Instant::now();
@@ -202,7 +202,7 @@ fn image(base: &Path, package: &Package, folder: &Path) -> Result<()> {
     let printed = output(&mut script)?;
     let printed = String::from_utf8_lossy(&printed);
     fs::remove_dir_all(&context).with_context(|| format!("cannot remove {}", context.display()))?;
-    if !printed.ends_with("weft [/usr/bin/weft] [controller --config /etc/weft/weft.toml]\n") {
+    if printed.lines().next_back() != Some("weft [/usr/bin/weft] [controller --config /etc/weft/weft.toml]") {
         bail!("the image is built, but is not as described: {printed}");
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Which controller a command asks: names for several controllers, in a file of the user.
 //!
-//! In order: `--controller`, `WEFT_CONTROLLER`, `--context`, `WEFT_CONTEXT`, the `current` context of the file, the usual socket.
+//! In order: `--controller`, `WEFT_CONTROLLER`, `--context`, `WEFT_CONTEXT`, the `current` context of the file, the usual socket: that of the
+//! user, or else that of the service.
 
 use std::env;
 use std::fmt;
