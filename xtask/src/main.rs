@@ -1,10 +1,12 @@
-//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask release`.
+//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask release`,
+//! `cargo xtask package`.
 //!
 //! Each prepares the machine ([`setup`]) and then runs programs of the workspace. This crate depends on no other crate
 //! of Weft except what the lab needs, so it builds in seconds.
 
 mod deny;
 mod mutate;
+mod package;
 mod release;
 mod setup;
 mod soak;
@@ -41,6 +43,8 @@ enum Task {
     Deny(deny::Arguments),
     /// `weft` as it is installed, in target/dist, with its line tables in a file beside it
     Release,
+    /// A Debian package of the same program and an archive of the same files, in target/dist
+    Package(package::Arguments),
     /// Random tests at their nightly size, from a fresh seed: programs in every engine and the reference, networks in
     /// rules and model, and a long run with ever new names, in a release build
     Soak(soak::Soak),
@@ -84,7 +88,8 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Test(arguments) => test::run(&arguments),
         Task::Deny(arguments) => deny::command(&arguments),
-        Task::Release => release::run(),
+        Task::Release => release::run().map(drop),
+        Task::Package(arguments) => package::run(&arguments),
         Task::Soak(soak) => soak.run(),
         Task::Mutate { arguments } => mutate::mutate(&arguments),
         Task::Bench { arguments } => bench(&arguments),

@@ -1,7 +1,7 @@
 //! `cargo xtask release`: `weft` as it is installed, its symbols and line tables in a file beside it, and its bill of materials.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -15,8 +15,8 @@ const LINE_TABLES: &str = "weft.debug";
 /// The crates that `weft` is made of, with versions and licences, as `CycloneDX` 1.5.
 const BILL_OF_MATERIALS: &str = "weft.cdx.json";
 
-/// Builds `weft` and writes all files to the folder `dist` of the target folder.
-pub(crate) fn run() -> Result<()> {
+/// Builds `weft` and writes all files to the folder `dist` of the target folder, which it returns.
+pub(crate) fn run() -> Result<PathBuf> {
     cargo(&["build", "--release", "--locked", "--package", "weft-cli"], None)?;
     let built = release_build("weft")?;
     let target = built.parent().and_then(Path::parent).context("the program is not in a target folder")?;
@@ -34,7 +34,8 @@ pub(crate) fn run() -> Result<()> {
         let bytes = path.metadata().with_context(|| format!("{} is not there", path.display()))?.len();
         eprintln!("{}: {} MB", path.display(), bytes.div_ceil(1_000_000));
     }
-    bill_of_materials(&folder.join(BILL_OF_MATERIALS))
+    bill_of_materials(&folder.join(BILL_OF_MATERIALS))?;
+    Ok(folder)
 }
 
 /// Lists the crates of all platforms, as `Cargo.lock` has them.

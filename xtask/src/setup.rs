@@ -28,9 +28,17 @@ pub(crate) fn gringo() -> Result<()> {
     install("gringo is not installed", "gringo")
 }
 
-/// Whether `PATH` has a program.
+/// Ensures that a program is installed, which is in this package.
+pub(crate) fn program(name: &str, package: &str) -> Result<()> {
+    if has_program(name) {
+        return Ok(());
+    }
+    install(&format!("{name} is not installed"), package)
+}
+
+/// Whether `PATH`, or a folder of daemons, has a program.
 fn has_program(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = crate::with_system_folders();
     std::env::split_paths(&path).any(|folder| folder.join(name).exists())
 }
 
@@ -44,12 +52,14 @@ const CLIENTS: [&str; 4] = ["curl", "jq", "openssl", "prometheus"];
 /// What the tests of the API import, from the root of the repository.
 const REQUIREMENTS: &str = "crates/net/weft-cli/tests/python/requirements.txt";
 
-/// Ensures that the programs are there by which tests use the API and check certificates: curl, jq, openssl and prometheus, and in `target/python` those of Python.
+/// Ensures that the programs are there by which tests use the API, check certificates, scrape metrics and check the unit:
+/// curl, jq, openssl, prometheus and systemd-analyze, and in `target/python` those of Python.
 pub(crate) fn clients() -> Result<()> {
     let missing: Vec<&str> = CLIENTS.into_iter().filter(|name| !has_program(name)).collect();
     if !missing.is_empty() {
         install(&format!("{} not installed", missing.join(" and ")), &missing.join(" "))?;
     }
+    program("systemd-analyze", "systemd")?;
     let own = std::env::current_exe().context("cannot find this program's file")?;
     let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
     python(&target.join("python"))
@@ -103,6 +113,9 @@ pub(crate) const NEXTEST: CargoTool = CargoTool { name: "cargo-nextest", version
 
 /// Checks Weft's dependencies.
 pub(crate) const DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
+
+/// Builds a Debian package.
+pub(crate) const DEB: CargoTool = CargoTool { name: "cargo-deb", version: "3.8.0" };
 
 /// Lists what a program is made of.
 pub(crate) const SBOM: CargoTool = CargoTool { name: "cargo-sbom", version: "0.10.0" };

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{cargo, setup};
+use crate::{cargo, package, setup};
 
 /// Arguments of `cargo xtask soak`.
 #[derive(Args)]
@@ -82,7 +82,8 @@ impl Soak {
         test("weft-cli", "large::", seed, ("WEFT_TEST_PORTS", self.ports))?;
         steady(seed, self.changes)?;
         upgrade()?;
-        run("weft-bench", &["--bin", "weft-bench"], [])
+        run("weft-bench", &["--bin", "weft-bench"], [])?;
+        package::test()
     }
 }
 

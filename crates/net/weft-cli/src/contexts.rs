@@ -1,10 +1,11 @@
 //! Which controller a command asks: names for several controllers, in a file of the user.
 //!
-//! In order: `--controller`, `WEFT_CONTROLLER`, `--context`, `WEFT_CONTEXT`, the `current` context of the file, the usual socket.
+//! In order: `--controller`, `WEFT_CONTROLLER`, `--context`, `WEFT_CONTEXT`, the `current` context of the file, the usual socket: that of the
+//! user, or else that of the service.
 
 use std::env;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use controller::Listen;
@@ -28,6 +29,9 @@ const CERTIFICATE_VARIABLES: [&str; 3] = ["WEFT_CERTIFICATE", "WEFT_KEY", "WEFT_
 const TOKEN_VARIABLE: &str = "WEFT_TOKEN";
 /// The one with the name of a context.
 const NAME_VARIABLE: &str = "WEFT_CONTEXT";
+
+/// The socket of the service that the Debian package starts, which admits root and a group.
+const SERVICE: &str = "/run/weft/weft.sock";
 
 /// The context that is named before the command: `weft --context NAME get`.
 static BEFORE_COMMAND: OnceLock<String> = OnceLock::new();
@@ -140,6 +144,17 @@ impl fmt::Display for Chooser {
     }
 }
 
+/// The usual socket: that of the user's own controller, or where there is none, that of the system's service.
+fn usual() -> Listen {
+    let own = Listen::default();
+    match &own {
+        Listen::Unix(socket) if !socket.exists() && Path::new(SERVICE).exists() => {
+            Listen::Unix(SERVICE.into())
+        }
+        _ => own,
+    }
+}
+
 /// The controller that is meant by these values of `--controller`, or its variable, and `--context`.
 pub(crate) fn choose(address: Option<&str>, context: Option<&str>) -> Result<Choice, Failure> {
     let named = context.or_else(|| BEFORE_COMMAND.get().map(String::as_str));
@@ -168,7 +183,7 @@ pub(crate) fn choose(address: Option<&str>, context: Option<&str>) -> Result<Cho
         None => file.current()?,
     };
     let Some((name, Target { address, identity })) = found else {
-        let address = Listen::default().to_string();
+        let address = usual().to_string();
         return Ok(Choice { address, identity: Identity::default(), context: None, by: Chooser::Usual });
     };
     let identity = if identity == Identity::default() { Identity::of_environment()? } else { identity };

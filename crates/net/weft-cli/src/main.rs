@@ -31,6 +31,7 @@ mod hostile_texts;
 mod lab;
 mod listing;
 mod logical_flows;
+mod manual;
 mod pipeline;
 mod pki;
 mod plan;
@@ -144,6 +145,9 @@ enum Command {
     /// The candidates that the scripts of `weft completions` ask for
     #[command(hide = true)]
     Complete(completions::Complete),
+    /// Write the man pages, for packages
+    #[command(hide = true)]
+    Manual(manual::Manual),
     /// Manage a lab of virtual hosts with real Open vSwitch on this machine
     #[cfg(feature = "lab")]
     Lab(lab::Lab),
@@ -210,6 +214,7 @@ fn main() -> ExitCode {
         Command::Token(token) => token.run(),
         Command::Completions(completions) => completions.run(),
         Command::Complete(complete) => complete.run(),
+        Command::Manual(manual) => manual.run(),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         #[cfg(feature = "lab")]

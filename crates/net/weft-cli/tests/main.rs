@@ -46,6 +46,7 @@ mod mistakes;
 mod objects;
 mod open_vswitch;
 mod packages;
+mod packaging;
 mod pipeline;
 mod pki;
 mod plan;
