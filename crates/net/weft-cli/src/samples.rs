@@ -15,13 +15,11 @@ impl<'a> Sample<'a> {
         if line.starts_with('#') {
             return None;
         }
-        let (name, mut rest, mut labels) = match line.split_once('{') {
-            Some((name, rest)) => (name, rest, Vec::new()),
-            None => {
-                let (name, rest) = line.split_once(' ')?;
-                return Some(Sample { name, labels: Vec::new(), rest: without_exemplar(rest) });
-            }
+        let Some((name, mut rest)) = line.split_once('{') else {
+            let (name, rest) = line.split_once(' ')?;
+            return Some(Sample { name, labels: Vec::new(), rest: without_exemplar(rest) });
         };
+        let mut labels = Vec::new();
         loop {
             if let Some(end) = rest.strip_prefix('}') {
                 return Some(Sample { name, labels, rest: without_exemplar(end).trim_start() });
@@ -31,11 +29,6 @@ impl<'a> Sample<'a> {
             labels.push((label, value));
             rest = after.strip_prefix(',').unwrap_or(after);
         }
-    }
-
-    /// The value of a label.
-    pub(crate) fn label(&self, name: &str) -> Option<&str> {
-        self.labels.iter().find(|(label, _)| *label == name).map(|(_, value)| value.as_str())
     }
 
     /// The number.
@@ -74,10 +67,7 @@ mod tests {
         let line = r#"a_total{x="1",y="a\"}, # b"} 2.5 # {trace_id="ab"} 1.0"#;
         let sample = Sample::read(line).unwrap();
         assert_eq!((sample.name, sample.rest), ("a_total", "2.5"));
-        assert_eq!(
-            [sample.label("x"), sample.label("y"), sample.label("z")],
-            [Some("1"), Some("a\"}, # b"), None]
-        );
+        assert_eq!(sample.labels, [("x", "1".to_owned()), ("y", "a\"}, # b".to_owned())]);
         let plain = Sample::read("b 3 1700").unwrap();
         assert_eq!((plain.name, plain.number(), plain.labels.len()), ("b", Some(3.0), 0));
         assert_eq!(

@@ -48,8 +48,8 @@ impl Look {
 #[derive(Debug, Clone, PartialEq)]
 struct Rate {
     name: String,
-    /// A second.
-    rate: f64,
+    /// Times a second.
+    often: f64,
     /// The mean time, in seconds.
     mean: f64,
     /// The share of the time.
@@ -100,18 +100,18 @@ impl Rates {
             let count = growth(&format!("{family}_count"), label);
             let spent = growth(&format!("{family}_sum"), label);
             let mean = if count > 0.0 { spent / count } else { 0.0 };
-            Rate { name: label.to_owned(), rate: count / seconds, mean, load: spent / seconds }
+            Rate { name: label.to_owned(), often: count / seconds, mean, load: spent / seconds }
         };
         let labels = |name: &str| now.series(name).map(|(label, _)| label.to_owned()).collect::<Vec<_>>();
         let mut calls: Vec<Rate> = labels("weft_api_request_seconds_count")
             .iter()
             .map(|call| rate_of("weft_api_request_seconds", call))
-            .filter(|call| call.rate > 0.0)
+            .filter(|call| call.often > 0.0)
             .collect();
-        calls.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        calls.sort_by(|a, b| b.often.total_cmp(&a.often));
         let rule = |(rule, _): (&str, f64)| {
             let load = growth("weft_rule_seconds_total", rule) / seconds;
-            Rate { name: rule.to_owned(), rate: 0.0, mean: 0.0, load }
+            Rate { name: rule.to_owned(), often: 0.0, mean: 0.0, load }
         };
         let mut rules: Vec<Rate> =
             now.series("weft_rule_seconds_total").map(rule).filter(|rule| rule.load > 0.0).collect();
@@ -176,14 +176,14 @@ impl Rates {
             self.requests.iter().map(|(result, rate)| format!("{result} {rate:.1}")).collect();
         let requests = if requests.is_empty() { "none so far".to_owned() } else { requests.join(", ") };
         let _ = writeln!(text, "requests a second: {requests}\n");
-        let stages = self.stages.iter().map(|Rate { name, rate, mean, load }| {
-            [name.clone(), format!("{rate:.1}"), milliseconds(*mean), percent(*load)]
+        let stages = self.stages.iter().map(|Rate { name, often, mean, load }| {
+            [name.clone(), format!("{often:.1}"), milliseconds(*mean), percent(*load)]
         });
         text += &aligned(["STAGE", "A SECOND", "MEAN MS", "LOAD"], stages);
         if !self.calls.is_empty() {
             let calls = self.calls.iter().take(lines);
             let calls =
-                calls.map(|call| [call.name.clone(), format!("{:.1}", call.rate), milliseconds(call.mean)]);
+                calls.map(|call| [call.name.clone(), format!("{:.1}", call.often), milliseconds(call.mean)]);
             text = text + "\n" + &aligned(["CALL", "A SECOND", "MEAN MS"], calls);
         }
         if !self.behind.is_empty() {
@@ -203,7 +203,7 @@ impl Rates {
 
     /// The same as a line of JSON. Times are in seconds.
     pub(super) fn json(&self, lines: usize) -> String {
-        let rate = |Rate { name, rate, mean, load }: &Rate| json!({"name": name, "rate": rate, "mean_seconds": mean, "load": load});
+        let rate = |Rate { name, often, mean, load }: &Rate| json!({"name": name, "rate": often, "mean_seconds": mean, "load": load});
         let rates = |rates: &[Rate]| rates.iter().take(lines).map(rate).collect::<Vec<Json>>();
         let behind = self.behind.iter().take(lines).map(|Behind { switch, lag, pending }| {
             json!({"switch": switch, "lag_seconds": lag, "pending": pending})
@@ -278,7 +278,7 @@ weft_api_request_seconds_count{call=\"Apply\"} 10
     #[test]
     fn rates_are_what_was_added_between_two_looks() {
         let rates = Rates::between(&Look::of(BEFORE), &Look::of(NOW), Duration::from_secs(2));
-        expect![[r#"
+        expect![[r"
             controller 0.1.0, transaction 47; 2 of 3 switches in sync; problems: 3
             100 MiB, 0.50 cores; waiting for the engine: 0, busy for 0.0 s
             requests a second: applied 20.0, refused 1.0
@@ -302,7 +302,7 @@ weft_api_request_seconds_count{call=\"Apply\"} 10
 
             RULE             LOAD
             flow (a.nlog:3)  5.0 %
-        "#]]
+        "]]
         .assert_eq(&rates.screen(10));
         let json: Json = serde_json::from_str(&rates.json(10)).unwrap();
         assert_eq!(json["requests"], json!({"applied": 20.0, "refused": 1.0}));
