@@ -17,7 +17,7 @@ use axum::response::Response;
 use nlog_data::quotation::cut;
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry::trace::{
-    FutureExt as _, SpanKind, Status, TraceContextExt as _, Tracer as _, TracerProvider as _,
+    FutureExt as _, Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::Resource;
@@ -92,10 +92,11 @@ pub(crate) async fn of_call(State(spans): State<Spans>, request: Request, next: 
     let parent =
         TraceContextPropagator::new().extract_with_context(&Context::new(), &Headers(request.headers()));
     let builder = spans.tracer.span_builder(CALL).with_kind(SpanKind::Server);
-    let call = Context::new().with_span(builder.start_with_context(&spans.tracer, &parent));
-    if !call.span().is_recording() {
+    let span = builder.start_with_context(&spans.tracer, &parent);
+    if !span.is_recording() {
         return next.run(request).await;
     }
+    let call = Context::new().with_span(span);
     let is_grpc = is_grpc(request.headers());
     describe(&call, &request, is_grpc);
     let response = next.run(request).with_context(call.clone()).await;
