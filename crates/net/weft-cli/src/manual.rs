@@ -63,7 +63,7 @@ fn configuration() -> Roff {
         roman("A file in TOML, which "),
         bold("weft controller --config"),
         roman(" reads at its start and on SIGHUP. Each key has a default, and an unknown key is an error. The environment variable "),
-        bold(format!("{}KEY", VARIABLE)),
+        bold(format!("{VARIABLE}KEY")),
         roman(", with the key in upper case, takes precedence over the file."),
     ]);
     page.control("SH", ["KEYS"]);
