@@ -71,9 +71,22 @@ fn stage(program: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes packages and archives of other versions: who installs `weft_*.deb` means one.
+fn remove_former(dist: &Path) -> Result<()> {
+    for entry in fs::read_dir(dist).with_context(|| format!("cannot read {}", dist.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("weft_") && (name.ends_with(".deb") || name.ends_with(".tar.gz")) {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Builds the package and the archive of this version.
 fn build(dist: &Path, version: &str) -> Result<Package> {
     cargo_tool(DEB)?;
+    remove_former(dist)?;
     let time = git(&["log", "-1", "--format=%ct"]);
     let mut deb = cargo_command([
         "deb",

@@ -119,12 +119,12 @@ fn upgrade() -> Result<()> {
         ensure!(output.status.success(), "git {}: {said}", arguments.join(" "));
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let tag = git(&["describe", "--tags", "--abbrev=0"])
+    let tag = git(&["describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"])
         .context("this clone has no tag of a release; fetch it with `git fetch --tags`")?;
     let source = target()?.join("former").join(&tag);
     let path = source.display().to_string();
     if !source.exists() {
-        git(&["worktree", "add", "--detach", &path, &tag])?;
+        git(&["worktree", "add", "--force", "--detach", &path, &tag])?;
     }
     eprintln!("soak: building {tag}, to upgrade from it");
     let build = Command::new(crate::cargo_program())

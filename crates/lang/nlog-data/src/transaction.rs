@@ -326,7 +326,8 @@ pub trait Evaluator: Any {
         Err("only the fused engine restores derived rows".to_owned())
     }
 
-    /// The rows that it has stored, with their size, and the work of its rules. The default measures nothing.
+    /// The rows that it has stored, with their size, and the work of its rules: with several workers, those of the first. The default measures
+    /// nothing.
     ///
     /// # Errors
     /// The evaluator failed.
@@ -345,7 +346,7 @@ pub trait Evaluator: Any {
     }
 }
 
-/// What an evaluator has stored, and what its rules have done since it was started.
+/// What an evaluator has stored, and what its rules have done since it got its plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredRows {
     /// Its relations: tables, and stages of rules between them.

@@ -241,7 +241,7 @@ impl Evaluator for Dataflow {
     }
 
     fn stored(&mut self) -> Result<StoredRows, CommitError> {
-        Ok(self.profile()?.stored())
+        Ok(self.core.stored())
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {

@@ -54,7 +54,7 @@ pub(crate) const CALLS: [(&str, Verb); 23] = [
 ];
 
 /// The service of these calls, and those that describe it or say that it serves.
-const SERVICE: &str = "weft.v1.Controller";
+pub(crate) const SERVICE: &str = "weft.v1.Controller";
 const ABOUT: [&str; 3] = [
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",

@@ -1,6 +1,7 @@
 //! What the engine thread is doing, for readers that do not wait for it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ struct Inner {
     now: Mutex<Option<(Work, Instant)>>,
     progress: Progress,
     pulse: Mutex<Pulse>,
+    /// Whether the disk has refused the last write of the journal.
+    is_refused: AtomicBool,
 }
 
 /// A piece of work of the engine thread.
@@ -79,6 +82,16 @@ impl Activity {
     /// The thread waits for work.
     pub(crate) fn rest(&self) {
         *self.now() = None;
+    }
+
+    /// Whether the disk has taken the last write of the journal.
+    pub(crate) fn written(&self, is_written: bool) {
+        self.0.is_refused.store(!is_written, Ordering::Relaxed);
+    }
+
+    /// Whether the disk has refused it, so that changes are refused.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.0.is_refused.load(Ordering::Relaxed)
     }
 
     /// What transactions tell their progress.

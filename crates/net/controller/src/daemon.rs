@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use mutual_tls::{Credentials, CredentialsError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 use weft_core::core::{Core, History, MakeEvaluator, RestoreError};
 use weft_core::machine::Machine;
 use weft_core::record::Record;
@@ -26,6 +26,7 @@ use crate::dial_in::{DialIn, Entrances, Targets};
 use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Saving, Worker};
 use crate::evaluators::edit;
+use crate::http::LastStored;
 use crate::identification::Identification;
 use crate::journal::{self, Journal, JournalError, Lock, Records, Replay, Saved};
 use crate::listener::{BindError, Listener, SocketFile};
@@ -163,10 +164,12 @@ pub struct Daemon {
     server: tokio::task::JoinHandle<std::io::Result<()>>,
     stop_server: oneshot::Sender<()>,
     /// Serves metrics besides, and where.
-    metrics: Option<(Listen, tokio::task::JoinHandle<std::io::Result<()>>)>,
+    metrics: Option<(Listen, tokio::task::JoinHandle<()>)>,
     _stop_metrics: oneshot::Sender<()>,
     /// Reports an engine thread that does not turn.
     watch: tokio::task::JoinHandle<()>,
+    /// Keeps the health service of gRPC up to date.
+    health: tokio::task::JoinHandle<()>,
     /// Wakes those who wait for changes of objects.
     forward: tokio::task::JoinHandle<()>,
     /// Reads the files of certificates again.
@@ -269,15 +272,24 @@ impl Daemon {
         };
         // Connections are served already, so that clients know that somebody is there. Their requests wait until the state is restored.
         let (restored, is_restored) = tokio::sync::watch::channel(false);
-        let app = crate::http::app(api, is_restored.clone(), spans.clone()).map_err(DaemonError::Thread)?;
+        let stored = LastStored::default();
+        let (app, health) = crate::http::app(api, is_restored.clone(), (spans.clone(), stored.clone()))
+            .map_err(DaemonError::Thread)?;
+        let health = tokio::spawn(health);
         let (stop_server, stopped) = oneshot::channel();
         let identification = Identification { credentials: credentials.clone(), tokens };
         let metrics = engine.metrics().clone();
         let server = tokio::spawn(serve(listener, app, probe, (identification, metrics.clone()), stopped));
         let (stop_metrics, metrics_stopped) = oneshot::channel();
         let of_metrics = metrics_listener.map(|listener| {
-            let app = crate::http::apart(&engine, is_restored);
-            tokio::spawn(serve(listener, app, probe, (Identification::default(), metrics), metrics_stopped))
+            let app = crate::http::apart(&engine, is_restored, stored);
+            let listen = listener.listen.clone();
+            let served = serve(listener, app, probe, (Identification::default(), metrics), metrics_stopped);
+            tokio::spawn(async move {
+                if let Err(error) = served.await {
+                    error!(%listen, %error, "metrics are served there no longer; restart the controller");
+                }
+            })
         });
         let failed = |why: String| Err(DaemonError::Thread(why));
         let begun = match thread::Builder::new().name("engine".to_owned()).spawn(in_thread) {
@@ -286,6 +298,7 @@ impl Daemon {
         };
         if let Err(error) = begun {
             server.abort();
+            health.abort();
             if let Some(server) = of_metrics {
                 server.abort();
             }
@@ -317,6 +330,7 @@ impl Daemon {
             metrics: metrics_address.zip(of_metrics),
             _stop_metrics: stop_metrics,
             watch,
+            health,
             forward,
             certificates,
             targets,
@@ -358,6 +372,7 @@ impl Daemon {
             result = &mut self.server => server_result = Some(result),
         }
         self.watch.abort();
+        self.health.abort();
         self.forward.abort();
         for task in self.certificates.iter().chain(&self.admitting) {
             task.abort();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nlog_data::{CommitError, StoredRows};
+use nlog_data::CommitError;
 use objects::{Batch, Cancel, ObjectKey};
 use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -32,7 +32,7 @@ use crate::config::Settings;
 use crate::drivers::{Asking, Readings};
 use crate::flow_counts::{Counted, Counting};
 use crate::journal::JournalError;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Stored};
 use crate::object_news::ObjectNews;
 use crate::running_rules::RunningRules;
 use crate::spans::{Spans, Traced};
@@ -131,7 +131,7 @@ pub(crate) enum Query {
         answer: Answer<StateForRules>,
     },
     Stored {
-        answer: Answer<Arc<StoredRows>>,
+        answer: Answer<Stored>,
     },
     Watch {
         wanted: Wanted,
@@ -412,7 +412,7 @@ impl Engine {
     }
 
     /// The rows that the engine has stored, once it has time to say.
-    pub(crate) async fn stored(&self) -> Result<Arc<StoredRows>, Stopping> {
+    pub(crate) async fn stored(&self) -> Result<Stored, Stopping> {
         self.ask(|answer| Query::Stored { answer }).await
     }
 

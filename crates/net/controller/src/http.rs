@@ -45,15 +45,21 @@ mod paths;
 mod query;
 mod questions;
 
-pub(crate) use metrics::code;
+pub(crate) use metrics::{LastStored, code};
 
-/// HTTP and gRPC. Requests wait until `restored` is true. With `spans`, each call has one.
+/// HTTP and gRPC. Requests wait until `restored` is true. With `spans`, each call has one. Also returns what keeps the health service of gRPC
+/// up to date, which never completes.
 ///
 /// # Errors
 /// The description that is built in cannot be read.
-pub(crate) fn app(api: Api, restored: watch::Receiver<bool>, spans: Option<Spans>) -> Result<Router, String> {
+pub(crate) fn app(
+    api: Api,
+    restored: watch::Receiver<bool>,
+    (spans, stored): (Option<Spans>, LastStored),
+) -> Result<(Router, impl Future<Output = ()> + Send + 'static), String> {
     let (engine, api) = (api.engine().clone(), Arc::new(api));
-    let apart = apart(&engine, restored.clone());
+    let (health, follow) = health::grpc(engine.clone(), restored.clone());
+    let apart = apart(&engine, restored.clone(), stored).merge(health);
     let grpc = grpc(api.clone())?.into_axum_router().reset_fallback();
     let http = paths::router();
     let http = http.method_not_allowed_fallback(async |request: Request| {
@@ -66,14 +72,13 @@ pub(crate) fn app(api: Api, restored: watch::Receiver<bool>, spans: Option<Spans
         Some(spans) => all.layer(axum::middleware::from_fn_with_state(spans, spans::of_call)),
         None => all,
     };
-    Ok(all
-        .layer(axum::middleware::from_fn_with_state(engine.metrics().clone(), metrics::observe))
-        .merge(apart))
+    let observe = axum::middleware::from_fn_with_state(engine.metrics().clone(), metrics::observe);
+    Ok((all.layer(observe).merge(apart), follow))
 }
 
 /// What answers also while the state is restored: whether the controller lives and serves, and its metrics.
-pub(crate) fn apart(engine: &Engine, restored: watch::Receiver<bool>) -> Router {
-    health::router(engine.clone(), restored).merge(metrics::router(engine.clone()))
+pub(crate) fn apart(engine: &Engine, restored: watch::Receiver<bool>, stored: LastStored) -> Router {
+    health::router(engine.clone(), restored).merge(metrics::router(engine.clone(), stored))
 }
 
 /// Lets a request wait for the controller that starts. What it says before it knows its state would be wrong.
@@ -101,10 +106,7 @@ fn grpc(api: Arc<Api>) -> Result<Routes, String> {
     // Clients of the first version of reflection are still in use, such as those of Python.
     let (v1, v1alpha) =
         (reflection().build_v1().map_err(unreadable)?, reflection().build_v1alpha().map_err(unreadable)?);
-    // Whoever gets an answer gets it from a controller that serves: requests wait until its state is restored.
-    let (reporter, health) = tonic_health::server::health_reporter();
-    drop(reporter);
-    Ok(Routes::new(controller).add_service(health).add_service(v1).add_service(v1alpha))
+    Ok(Routes::new(controller).add_service(v1).add_service(v1alpha))
 }
 
 /// Refuses what a browser sends for the page of another site: it reaches addresses of its own machine, where the API asks for no password.

@@ -11,13 +11,16 @@ use std::io::{self, Write};
 use std::panic::PanicHookInfo;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nlog_data::quotation::grouped;
+use serde_json::json;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::reload::Handle;
+use weft_core::times::rfc3339;
 
+use crate::config::LogFormat;
 use crate::last_lines::LastLines;
 mod limits;
 mod lines;
@@ -57,6 +60,7 @@ impl Level {
 }
 
 struct Shared {
+    format: LogFormat,
     queue: Mutex<Queue>,
     last: LastLines,
     /// Wakes the thread that writes.
@@ -87,9 +91,10 @@ impl Log {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(crate) fn start(to: impl Write + Send + 'static) -> io::Result<Log> {
+    pub(crate) fn start(to: impl Write + Send + 'static, format: LogFormat) -> io::Result<Log> {
         let (came, done) = (Condvar::new(), Condvar::new());
-        let log = Log(Arc::new(Shared { queue: Mutex::default(), last: LastLines::default(), came, done }));
+        let (queue, last) = (Mutex::default(), LastLines::default());
+        let log = Log(Arc::new(Shared { format, queue, last, came, done }));
         let thread = log.clone();
         thread::Builder::new().name("log".to_owned()).spawn(move || thread.write_all(to))?;
         Ok(log)
@@ -133,7 +138,19 @@ impl Log {
     /// Adds a panic, as the standard library prints it.
     pub(crate) fn add_panic(&self, panic: &PanicHookInfo<'_>) {
         let thread = thread::current();
-        self.add(format!("thread '{}' {panic}\n", thread.name().unwrap_or("<unnamed>")).as_bytes());
+        let text = format!("thread '{}' {panic}", thread.name().unwrap_or("<unnamed>"));
+        self.add(self.own("ERROR", text).as_bytes());
+    }
+
+    /// A line of the log itself, in its format.
+    fn own(&self, level: &str, message: String) -> String {
+        match self.0.format {
+            LogFormat::Text => message + "\n",
+            LogFormat::Json => {
+                let (time, target) = (rfc3339(SystemTime::now()), module_path!());
+                format!("{}\n", json!({"time": time, "level": level, "target": target, "message": message}))
+            }
+        }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -147,7 +164,7 @@ impl Log {
         loop {
             let Line { lost, text } = self.next();
             let lost = lost + failed;
-            let is_told = lost == 0 || to.write_all(loss(lost).as_bytes()).is_ok();
+            let is_told = lost == 0 || to.write_all(self.own("WARN", loss(lost)).as_bytes()).is_ok();
             let is_written = to.write_all(&text).and_then(|()| to.flush()).is_ok();
             // A reader that has gone may be followed by another one.
             failed = if is_told { 0 } else { lost } + u64::from(!is_written && !text.is_empty());
@@ -177,10 +194,10 @@ impl Log {
 /// The line about lost ones.
 fn loss(lines: u64) -> String {
     if lines == 1 {
-        "1 line was lost: nobody read the log\n".to_owned()
+        "1 line was lost: nobody read the log".to_owned()
     } else {
         let lines = usize::try_from(lines).unwrap_or(usize::MAX);
-        format!("{} lines were lost: nobody read the log\n", grouped(lines))
+        format!("{} lines were lost: nobody read the log", grouped(lines))
     }
 }
 
@@ -233,7 +250,7 @@ mod tests {
     fn d11_lines_that_nobody_reads_are_dropped_counted_and_told() {
         let (reads, until) = mpsc::channel();
         let to = Arc::new(Mutex::new(Vec::new()));
-        let log = Log::start(Stalled { until, to: to.clone() }).unwrap();
+        let log = Log::start(Stalled { until, to: to.clone() }, LogFormat::Text).unwrap();
         let (lines, text) = (60_000_u64, "x".repeat(100));
         for line in 0..lines {
             log.add(format!("{line} {text}\n").as_bytes());
@@ -251,5 +268,15 @@ mod tests {
         let last: Vec<&str> = written.lines().rev().take(3).collect();
         let lost = format!("{} lines were lost: nobody read the log", grouped((lines - kept) as usize));
         assert_eq!(last, ["afterwards", &*lost, &*format!("{} {text}", kept - 1)]);
+    }
+
+    #[test]
+    fn what_the_log_itself_has_to_say_is_json_too() {
+        let log = Log::start(io::sink(), LogFormat::Json).unwrap();
+        let line = log.own("ERROR", "thread 'engine' panicked:\nno \"way\"".to_owned());
+        let read: serde_json::Value = serde_json::from_str(line.strip_suffix('\n').unwrap()).unwrap();
+        assert_eq!(read["message"], "thread 'engine' panicked:\nno \"way\"");
+        assert_eq!((&read["level"], &read["target"]), (&"ERROR".into(), &"controller::log".into()));
+        assert!(read["time"].is_string(), "{line}");
     }
 }

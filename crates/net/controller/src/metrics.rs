@@ -7,7 +7,7 @@ mod stages;
 mod text;
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry, Unit as ClientUnit};
-use switch_model::{Event, Rejection};
+use switch_model::{Channel, Event, Rejection};
 use weft_core::core::Refusal;
 use weft_core::fleet::News;
 use weft_core::machine::Applied;
 
 use self::definitions as of;
 pub use self::definitions::{DEFINITIONS, Definition, Kind, Unit};
-pub(crate) use self::observed::Observed;
+pub(crate) use self::observed::{Observed, Stored};
 pub(crate) use self::stages::{Spent, StageClock};
 pub(crate) use self::text::{OPEN_METRICS, PLAIN, plain, wants_open_metrics};
 use crate::journal::Written;
@@ -61,6 +61,8 @@ struct Inner {
     switches: OfSwitches,
     journal: OfJournal,
     released: Mutex<Released>,
+    /// By the fingerprint of each rule, its time as the engine last said, and all of it, in nanoseconds.
+    rules: Mutex<HashMap<u64, (u64, u64)>>,
 }
 
 /// Histograms of the stages, each made once.
@@ -100,9 +102,13 @@ struct OfJournal {
     folds: Counters,
 }
 
-/// When transactions were handed to drivers: the newest ones.
+/// When transactions were handed to drivers: the newest ones, in order.
 #[derive(Debug, Default)]
-struct Released(VecDeque<(u64, Instant)>);
+struct Released {
+    newest: VecDeque<(u64, Instant)>,
+    /// Whether there were older ones.
+    has_dropped: bool,
+}
 
 impl Metrics {
     pub(crate) fn new() -> Metrics {
@@ -153,9 +159,31 @@ impl Metrics {
                 folds: registered(registry_of, &of::FOLDS),
             },
             released: Mutex::default(),
+            rules: Mutex::default(),
             registry,
         };
+        inner.begin_at_zero();
         Metrics(Arc::new(inner))
+    }
+}
+
+impl Inner {
+    /// Exports the series whose labels are known from the start on: an increase from nothing would be none.
+    fn begin_at_zero(&self) {
+        let (of, journal) = (&self.switches, &self.journal);
+        let channels = [Channel::Ovsdb, Channel::OpenFlow].map(|channel| channel.to_string());
+        let series = [
+            (&self.requests, "result", ["applied", "unchanged", "tried", "repeated", "refused"].as_slice()),
+            (&of.foreign, "what", &["flows", "database"]),
+            (&journal.folds, "result", &["done", "failed"]),
+            (&of.connected, "channel", &channels.each_ref().map(String::as_str)),
+            (&of.disconnected, "channel", &channels.each_ref().map(String::as_str)),
+        ];
+        for (counters, label, values) in series {
+            for value in values {
+                drop(counters.get_or_create(&vec![(label, Cow::Owned((*value).to_owned()))]));
+            }
+        }
     }
 }
 
@@ -222,22 +250,36 @@ impl Metrics {
     /// These transactions were handed to drivers and clients, which took this time.
     pub(crate) fn released(&self, txns: impl IntoIterator<Item = u64>, time: Duration, now: Instant) {
         let mut released = self.0.released.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = released.0.len();
-        released.0.extend(txns.into_iter().map(|txn| (txn, now)));
-        let has_some = released.0.len() > before;
-        let surplus = released.0.len().saturating_sub(RELEASED_MAX);
-        released.0.drain(..surplus);
+        let before = released.newest.len();
+        released.newest.extend(txns.into_iter().map(|txn| (txn, now)));
+        let has_some = released.newest.len() > before;
+        let surplus = released.newest.len().saturating_sub(RELEASED_MAX);
+        released.newest.drain(..surplus);
+        released.has_dropped |= surplus > 0;
         drop(released);
         if has_some {
             observe(&self.0.stages.send, time);
         }
     }
 
-    /// When a transaction was handed to drivers, if it was one of the newest.
+    /// When a transaction was handed to drivers, in this start of the controller. Of an old one, a time when it already was.
     fn release_of(&self, txn: u64) -> Option<Instant> {
         let released = self.0.released.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = released.0.binary_search_by_key(&txn, |(txn, _)| *txn).ok()?;
-        released.0.get(at).map(|(_, time)| *time)
+        let (first, time) = *released.newest.front()?;
+        if txn < first {
+            return released.has_dropped.then_some(time);
+        }
+        let at = released.newest.binary_search_by_key(&txn, |(txn, _)| *txn).ok()?;
+        released.newest.get(at).map(|(_, time)| *time)
+    }
+
+    /// The time that a rule has taken since the start. `nanos` is what the engine knows, which begins anew with another plan.
+    fn time_of_rule(&self, fingerprint: u64, nanos: u64) -> Duration {
+        let mut rules = self.0.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, total) = rules.entry(fingerprint).or_default();
+        *total += if nanos < *last { nanos } else { nanos - *last };
+        *last = nanos;
+        Duration::from_nanos(*total)
     }
 
     /// The driver of a switch says this.
@@ -251,9 +293,11 @@ impl Metrics {
                 count(&of.disconnected, "channel", &channel.to_string(), 1);
             }
             Event::Report(_) => drop(of.reports.inc()),
-            Event::Confirmed { txn, at, .. } => {
-                if let Some(released) = self.release_of(*txn) {
-                    observe(&self.0.stages.confirm, at.saturating_duration_since(released));
+            Event::Confirmed { txn, at, sent } => {
+                // A switch may have been away when it was released.
+                let sent = sent.as_ref().map(|sent| sent.begun);
+                if let Some(from) = self.release_of(*txn).max(sent) {
+                    observe(&self.0.stages.confirm, at.saturating_duration_since(from));
                 }
             }
             Event::Refused { count: all, first, .. } => {
@@ -397,8 +441,19 @@ mod tests {
         for txn in 9..20_000 {
             metrics.released([txn], Duration::ZERO, begun);
         }
-        assert_eq!([metrics.release_of(9), metrics.release_of(19_999)], [None, Some(begun)]);
-        let kept = metrics.0.released.lock().map(|released| released.0.len());
+        assert_eq!(metrics.release_of(20_000), None);
+        let later = begun + Duration::from_secs(1);
+        metrics.released([20_000], Duration::ZERO, later);
+        // Of an old one, it is known that it is at least as old as the oldest known one.
+        assert_eq!([metrics.release_of(9), metrics.release_of(20_000)], [Some(begun), Some(later)]);
+        let kept = metrics.0.released.lock().map(|released| released.newest.len());
         assert_eq!(kept.ok(), Some(RELEASED_MAX));
+    }
+
+    #[test]
+    fn the_time_of_a_rule_goes_on_with_another_plan() {
+        let metrics = Metrics::new();
+        let seconds = [3, 5, 1, 2].map(|seconds| metrics.time_of_rule(7, seconds * 1_000_000_000).as_secs());
+        assert_eq!(seconds, [3, 5, 6, 7]);
     }
 }

@@ -6,12 +6,12 @@
 //! shares its write of the journal with others: each of them has a span of that write, with the number of transactions in it.
 //!
 //! Spans are made once their times are known. Without a receiver in the configuration there are none of these objects, and a call that is not
-//! sampled costs a random number. They go to the receiver by a queue that is bounded (`export`): nothing waits for it.
+//! sampled costs a look at its headers and a random number. They go to the receiver by a queue that is bounded (`export`): nothing waits for it.
 
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use nlog_data::quotation::cut;
@@ -37,6 +37,9 @@ mod stages;
 use export::{Export, Queue};
 pub(crate) use stages::Stages;
 
+/// The methods that the API has.
+const KNOWN_METHODS: [Method; 6] =
+    [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::PATCH, Method::DELETE];
 /// The name of a call until it is known that somebody wants it.
 const CALL: &str = "call";
 /// The header of the result of a gRPC call.
@@ -109,7 +112,7 @@ pub(crate) async fn of_call(State(spans): State<Spans>, request: Request, next: 
 fn describe(call: &Context, request: &Request, is_grpc: bool) {
     let (span, path) = (call.span(), request.uri().path());
     if is_grpc {
-        let name = path.trim_start_matches('/').to_owned();
+        let name = cut(path.trim_start_matches('/')).into_owned();
         span.set_attribute(KeyValue::new("rpc.system", "grpc"));
         if let Some((service, method)) = name.split_once('/') {
             span.set_attribute(KeyValue::new("rpc.service", service.to_owned()));
@@ -117,7 +120,9 @@ fn describe(call: &Context, request: &Request, is_grpc: bool) {
         }
         span.update_name(name);
     } else {
-        let method = request.method().to_string();
+        // As the conventions of OpenTelemetry have it: any word can be a method.
+        let is_known = KNOWN_METHODS.contains(request.method());
+        let method = if is_known { request.method().to_string() } else { "_OTHER".to_owned() };
         let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
         span.update_name(match &route {
             Some(route) => format!("{method} {route}"),

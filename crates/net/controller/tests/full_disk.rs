@@ -52,6 +52,13 @@ async fn with_a_limit_on_the_size_of_files() {
     };
     assert_eq!(refusal.code, "journal");
     assert_eq!(std::fs::read(&journal).unwrap(), before);
+    let ready = running.web().await.ask("GET", "/readyz", &[], "").await;
+    assert_eq!(ready.status.as_u16(), 503);
+    assert!(
+        ready.text.starts_with("the disk refuses the journal, so changes are refused;"),
+        "{}",
+        ready.text
+    );
     assert!(running.switches.look("hv1", |switch| switch.pushed.is_empty()), "nothing reached a switch");
 
     // Nobody asks for anything: the report is tried again of itself.
@@ -59,5 +66,7 @@ async fn with_a_limit_on_the_size_of_files() {
     let there = |status: &pb::StatusResponse| status.switches[0].vifs == 1 && !kept_out(status);
     assert_eq!(status_when(&mut client, there).await.last_txn, 2);
     assert_eq!(running.switches.look("hv1", |switch| switch.pushed.clone()), [2]);
+    let ready = running.web().await.ask("GET", "/readyz", &[], "").await;
+    assert_eq!((ready.status.as_u16(), ready.text.as_str()), (200, "ok\n"));
     running.stop().await;
 }

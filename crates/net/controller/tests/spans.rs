@@ -333,8 +333,8 @@ async fn a_receiver_that_is_not_there_holds_nothing_up() {
         let parts = parts(folder.path(), rules(RULES), &Switches::default());
         let running = receiver.controller(parts, 1.0).await;
         let mut web = running.web().await;
-        // More spans than may wait.
-        for _ in 0..1500 {
+        // More spans than may wait: each call has three, and one message takes 512 of them before it waits.
+        for _ in 0..2000 {
             web.ask("POST", "/v1/apply", &[YAML], OBJECTS).await.expect(200);
         }
         running.stop().await;

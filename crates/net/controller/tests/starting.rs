@@ -1,5 +1,8 @@
 //! A controller that starts: it serves connections, and requests wait for its state.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
 
@@ -7,6 +10,10 @@ use controller::Parts;
 use nlog_data::Evaluator;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 use weft_client::Client;
 use weft_core::Rules;
 
@@ -19,6 +26,10 @@ use crate::support::{RULES, reference, rules};
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// The type of a frame of settings.
 const SETTINGS: u8 = 4;
+
+async fn channel(socket: &Path) -> Channel {
+    Endpoint::from_shared(format!("unix:{}", socket.display())).unwrap().connect().await.unwrap()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_wait_for_a_controller_that_starts_and_their_connections_are_served() {
@@ -63,9 +74,21 @@ async fn requests_wait_for_a_controller_that_starts_and_their_connections_are_se
     let restoring = "starting: the state is restored from the journal\n";
     assert_eq!((ready.status.as_u16(), ready.text.as_str()), (503, restoring));
     assert_eq!(ready.header("cache-control"), "no-store");
+    let mut health = HealthClient::new(channel(&socket).await);
+    let is_ready = |service: &str| HealthCheckRequest { service: service.to_owned() };
+    for service in ["", "weft.v1.Controller"] {
+        let answer = within(health.check(is_ready(service))).await.unwrap().into_inner();
+        assert_eq!(answer.status(), ServingStatus::NotServing, "{service}");
+    }
+    let mut followed = within(health.watch(is_ready(""))).await.unwrap().into_inner();
     release.send(()).unwrap();
     assert_eq!(within(asked).await.unwrap().len(), 1, "the answer knows the state");
     let started = within(starting).await.unwrap();
+    within(async {
+        // The first message is the state of before.
+        while followed.message().await.unwrap().unwrap().status() != ServingStatus::Serving {}
+    })
+    .await;
     let ready = started.web().await.ask("GET", "/readyz", &[], "").await;
     assert_eq!((ready.status.as_u16(), ready.text.as_str()), (200, "ok\n"));
     started.stop().await;

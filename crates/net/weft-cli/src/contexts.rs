@@ -144,11 +144,12 @@ impl fmt::Display for Chooser {
     }
 }
 
-/// The usual socket: that of the user's own controller, or where there is none, that of the system's service.
+/// The usual socket: that of the user's own controller, or where there is none, that of the system's service. A user who may not look into
+/// the folder of the service hears that it denies permission.
 fn usual() -> Listen {
     let own = Listen::default();
     match &own {
-        Listen::Unix(socket) if !socket.exists() && Path::new(SERVICE).exists() => {
+        Listen::Unix(socket) if !socket.exists() && Path::new(SERVICE).try_exists().unwrap_or(true) => {
             Listen::Unix(SERVICE.into())
         }
         _ => own,

@@ -21,7 +21,8 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
         weft top -n 1 --interval 10     what happens within ten seconds, once\n  \
         weft top -n 1 --json            the same for scripts\n\n\
         Requests and calls are a second, times are means, and the load of a stage or a rule is the\n\
-        share of the time that the engine spends there. It needs the role viewer or operator.")]
+        share of the time that the engine spends there; in `queue` and `confirm`, others spend it.\n\
+        It needs the role viewer or operator.")]
 pub(crate) struct Top {
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
@@ -57,9 +58,7 @@ impl Top {
             while printed < count {
                 let text = client.metrics().await.map_err(failed)?;
                 let text = text.ok_or_else(|| {
-                    Failure::Outside(
-                        "this controller has no metrics; it needs version 0.1.0 or later".to_owned(),
-                    )
+                    Failure::Outside("this controller has no metrics; use a newer one".to_owned())
                 })?;
                 let now = (Look::of(&text), Instant::now());
                 if let Some((look, at)) = &before {

@@ -45,9 +45,17 @@ impl Busy {
                 assert_eq!(applied.is_ok(), is_good, "{applied:?}");
             }
         });
-        let log = Controller::log(&folder);
-        let address =
-            Regex::new(r"metrics=(127\.0\.0\.1:\d+)").unwrap().captures(&log).unwrap()[1].to_owned();
+        let line = Regex::new(r"metrics=(127\.0\.0\.1:\d+)").unwrap();
+        let deadline = Instant::now() + DEADLINE;
+        // The log is written by a thread of its own.
+        let address = loop {
+            let log = Controller::log(&folder);
+            if let Some(found) = line.captures(&log) {
+                break found[1].to_owned();
+            }
+            assert!(Instant::now() < deadline, "{log}");
+            std::thread::sleep(Duration::from_millis(5));
+        };
         Busy { folder, controller, address }
     }
 
@@ -126,6 +134,30 @@ fn every_metric_is_in_the_reference_and_promtool_finds_no_fault() {
     let unknown: Vec<_> = all.iter().filter(|(name, labels, _)| definition(name, labels).is_none()).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 
+    // Nothing is in the reference alone. No switch has refused anything or has a lag, and nobody was refused.
+    let absent = ["weft_switch_refusals_total", "weft_switch_lag_seconds"];
+    for definition in
+        DEFINITIONS.iter().map(ToString::to_string).filter(|name| !absent.contains(&name.as_str()))
+    {
+        assert!(
+            all.iter().any(|(name, ..)| name.starts_with(&definition)),
+            "{definition} is not exported: {text}"
+        );
+    }
+    // An increase from nothing would be none.
+    for (name, label) in [
+        ("weft_switch_foreign_changes_total", ("what", "flows")),
+        ("weft_journal_folds_total", ("result", "failed")),
+        ("weft_switch_connections_total", ("channel", "openflow")),
+    ] {
+        let has =
+            |labels: &BTreeMap<String, String>| labels.get(label.0).is_some_and(|value| value == label.1);
+        assert!(
+            all.iter().any(|(of, labels, value)| of == name && has(labels) && value == "0"),
+            "{name}: {text}"
+        );
+    }
+
     let of = |name: &str, label| sum(&all, name, label);
     let results = ["applied", "unchanged", "refused", "tried"];
     assert_eq!(results.map(|result| of("weft_requests_total", Some(("result", result)))), [1, 1, 1, 0]);
@@ -175,15 +207,28 @@ impl Prometheus {
                  static_configs: [{{targets: ['{target}']}}]\n"
             ),
         );
-        // It takes no socket of ours: the port is free a moment before.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // It takes no socket of ours. Somebody else may take the port before it does: then it gets another one.
+        loop {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let mut prometheus = Prometheus::spawn(folder, port);
+            let deadline = Instant::now() + DEADLINE;
+            while prometheus.process.try_wait().unwrap().is_none() {
+                if prometheus.query("vector(1)").is_some() {
+                    return prometheus;
+                }
+                assert!(Instant::now() < deadline, "{}", log(folder));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let log = log(folder);
+            assert!(log.contains("address already in use"), "{log}");
+        }
+    }
+
+    fn spawn(folder: &Folder, port: u16) -> Prometheus {
         let log = std::fs::File::create(folder.path("prometheus.log")).unwrap();
+        let listen = format!("--web.listen-address=127.0.0.1:{port}");
         let process = Command::new("prometheus")
-            .args([
-                "--config.file=prometheus.yml",
-                "--storage.tsdb.path=tsdb",
-                &format!("--web.listen-address=127.0.0.1:{port}"),
-            ])
+            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=tsdb", &listen])
             .current_dir(folder.path("."))
             .stdout(Stdio::null())
             .stderr(log)
@@ -306,7 +351,11 @@ fn top_shows_what_a_controller_does() {
     let shown = top(&[]);
     shown.has_status(0);
     assert!(
-        shown.stdout.starts_with("controller 0.1.0, transaction 1; 0 of 1 switches in sync; problems: 1\n"),
+        shown.stdout.starts_with(concat!(
+            "controller ",
+            env!("CARGO_PKG_VERSION"),
+            ", transaction 1; 0 of 1 switches in sync; problems: 1\n"
+        )),
         "{}",
         shown.stdout
     );

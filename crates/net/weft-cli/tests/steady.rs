@@ -19,6 +19,8 @@ use crate::support::controller::{Controller, DEADLINE, number};
 const PORTS: u64 = 100;
 /// The changes of a short run.
 const CHANGES: u64 = 1_200;
+/// The changes after which a controller has what it needs: less than a short run has between two restarts.
+const WARM: u64 = 100;
 /// Restarts of the controller in a run.
 const RESTARTS: u64 = 3;
 /// The memory that a run may add, besides a tenth: what an allocator keeps of a small process.
@@ -106,15 +108,18 @@ fn run(runtime: &Runtime, changes: u64, seed: u64) -> (Size, Size) {
                         .unwrap();
                 }
             }
-            for _ in 0..part {
-                change(&mut client, &mut random).await;
+            // Within a start, nothing may grow with the changes; from start to start, nothing with the state.
+            let mut sizes = [WARM, part - WARM].into_iter();
+            for changes in sizes.by_ref() {
+                for _ in 0..changes {
+                    change(&mut client, &mut random).await;
+                }
+                settled(&mut client).await;
+                let now = size(&mut controller, &folder).await;
+                println!("start {start}, {changes} changes later: {now:?}");
+                first.get_or_insert(now);
+                last = Some(now);
             }
-            settled(&mut client).await;
-            drop(client);
-            let now = size(&mut controller, &folder).await;
-            println!("start {start}, after {part} changes: {now:?}");
-            first.get_or_insert(now);
-            last = Some(now);
         });
     }
     controller.terminate();

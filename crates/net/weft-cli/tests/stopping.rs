@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use test_random::{Random, seeds};
 use tokio::runtime::Runtime;
@@ -11,7 +12,7 @@ use tokio::task::JoinSet;
 use weft_client::{Client, ClientError};
 
 use crate::support::Folder;
-use crate::support::controller::Controller;
+use crate::support::controller::{Controller, DEADLINE};
 
 /// Clients, each with one request on its way after another.
 const CLIENTS: u64 = 100;
@@ -51,8 +52,10 @@ fn a_stop_leaves_no_accepted_request_without_its_answer() {
                 clients.spawn(create(client, number));
             }
             let enough = 100 + random.below(400);
+            let deadline = Instant::now() + DEADLINE;
             while watcher.status().await.unwrap().last_txn < enough {
-                tokio::task::yield_now().await;
+                assert!(Instant::now() < deadline, "{}", Controller::log(&folder));
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
             (clients, enough)
         });

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Delta as ValueDelta,
-    Memories, Role, Row as ValueRow, TableId, Transaction, TransactionError, Value, no_timed_hook,
+    Memories, Role, Row as ValueRow, StoredRows, TableId, Transaction, TransactionError, Value,
+    no_timed_hook,
 };
 use nlog_plan::query::{Plan, RelationId};
 
@@ -216,6 +217,11 @@ impl Core {
         profile.workers = self.loads().await?;
         profile.transactions = self.transactions;
         Ok(profile)
+    }
+
+    /// The rows that are stored, and the work of rules: with several workers, those of worker 0.
+    pub(crate) fn stored(&self) -> StoredRows {
+        self.state.profile().stored()
     }
 
     /// The work of each worker since the engine was started.

@@ -62,6 +62,10 @@ impl FromStr for OtlpEndpoint {
         let uri: Uri = text.parse().map_err(|_| fault("it is no URL"))?;
         match uri.scheme_str() {
             Some("http") if uri.port_u16().is_none() => Err(fault("it has no port")),
+            // The endpoint is in the log and in bundles.
+            Some("http") if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => {
+                Err(fault("a name and a password are not sent to a collector nearby"))
+            }
             Some("http") if !matches!(uri.path(), "" | "/") || uri.query().is_some() => {
                 Err(fault("OTLP over gRPC has no path"))
             }

@@ -12,7 +12,6 @@ mod scrub;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::mpsc;
@@ -30,6 +29,7 @@ use crate::config::Settings;
 use crate::drivers::Running;
 use crate::flow_counts::Counting;
 use crate::journal::{Journal, JournalError};
+use crate::metrics::Stored;
 use crate::receipts::{self, ReceiptLog};
 use crate::spans::{Stages, Traced};
 use crate::surveys;
@@ -132,6 +132,7 @@ impl Worker {
             scrub_at: Instant::now() + scrub::SCRUB_EVERY,
         };
         worker.receipt_log = worker.open_receipts();
+        worker.requests.metrics.journal_has(worker.journal.bytes());
         worker.drivers.identify(worker.journal.identity());
         let starting = orders.iter().filter_map(|order| match order {
             DriverOrder::Start { node, .. } => Some(node.clone()),
@@ -259,8 +260,8 @@ impl Worker {
                     if let DriverOrder::Start { node, .. } = &order {
                         self.journal.put_aside().forget(node);
                     }
-                    if let DriverOrder::Push { driver, txn, .. } = &order {
-                        self.stages.pushed(*txn, || self.drivers.node(*driver));
+                    if let DriverOrder::Push { driver, txn, changes } = &order {
+                        self.stages.pushed(*txn, changes, || self.drivers.node(*driver));
                     }
                     if let Some(news) = self.drivers.carry_out(order) {
                         effects.extend(self.machine.step(now(), Event::News(news))?);
@@ -362,25 +363,32 @@ impl Worker {
         let traced = self.stages.begin();
         let event = match self.journal.append(self.machine.records()) {
             Ok(written) => {
+                if written.records > 0 {
+                    self.requests.activity.written(true);
+                }
                 metrics.journalled(written, begun.elapsed().saturating_sub(written.sync));
                 Event::Journalled
             }
             Err(error @ JournalError::Unwritten { .. }) => {
                 metrics.unwritten();
+                self.requests.activity.written(false);
                 Event::Unwritten(error.to_string())
             }
             Err(error) => return Err(error.into()),
         };
         let on_disk = Instant::now();
         self.stages.appended(traced, || self.machine.records().count(), &event);
-        if matches!(event, Event::Journalled) {
+        let is_on_disk = matches!(event, Event::Journalled);
+        if is_on_disk {
             self.requests.activity.begin(Work::Effects);
         }
         self.drivers.identify(self.journal.identity());
         self.advance(event)?;
         self.publish();
         self.release();
-        metrics.released(txns, on_disk.elapsed(), on_disk);
+        if is_on_disk {
+            metrics.released(txns, on_disk.elapsed(), on_disk);
+        }
         self.stages.published();
         self.fold()?;
         metrics.journal_has(self.journal.bytes());
@@ -465,9 +473,10 @@ impl Worker {
             Query::RulesVersions { answer } => drop(answer.send(core.rules_versions().clone())),
             Query::StateForRules { answer } => drop(answer.send(core.state_for_rules())),
             Query::Stored { answer } => {
+                let rules = core.rules().clone();
                 // If the engine has failed, the next transaction says so.
                 if let Ok(stored) = self.machine.stored() {
-                    drop(answer.send(Arc::new(stored)));
+                    drop(answer.send(Stored { rules, rows: stored }));
                 }
             }
             Query::Watch { wanted, answer } => {

@@ -1,6 +1,6 @@
 //! `GET /metrics`, for Prometheus; and what is counted of every call.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -9,17 +9,19 @@ use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use nlog_data::StoredRows;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
 use crate::access::{CALLS, METRICS};
 use crate::engine::Engine;
-use crate::metrics::{Metrics, OPEN_METRICS, Observed, PLAIN, plain, wants_open_metrics};
+use crate::metrics::{Metrics, OPEN_METRICS, Observed, PLAIN, Stored, plain, wants_open_metrics};
 use crate::problem::is_grpc;
 
 /// The time that a busy engine has to say what it has stored. After it, the last answer counts.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How long an answer of the engine is good enough.
+const GOOD: Duration = Duration::from_secs(1);
 /// The call of what has no path.
 const UNKNOWN: &str = "(unknown)";
 
@@ -27,12 +29,36 @@ const UNKNOWN: &str = "(unknown)";
 #[derive(Clone)]
 struct Source {
     engine: Engine,
-    /// What the engine had stored when it last had time to say so.
-    stored: Arc<Mutex<Option<Arc<StoredRows>>>>,
+    stored: LastStored,
 }
 
-pub(super) fn router(engine: Engine) -> Router {
-    Router::new().route(METRICS, get(metrics)).with_state(Source { engine, stored: Arc::default() })
+/// What the engine had stored when it last had time to say so.
+#[derive(Clone, Default)]
+pub(crate) struct LastStored(Arc<Mutex<Answer>>);
+
+#[derive(Default)]
+struct Answer {
+    stored: Option<Arc<Stored>>,
+    /// When the engine was asked.
+    at: Option<Instant>,
+}
+
+impl LastStored {
+    /// What it has stored now, or had a moment ago: readers that come often do not wake it each time.
+    async fn read(&self, engine: &Engine) -> Option<Arc<Stored>> {
+        let mut last = self.0.lock().await;
+        if last.at.is_none_or(|at| at.elapsed() >= GOOD) {
+            if let Ok(Ok(stored)) = timeout(PATIENCE, engine.stored()).await {
+                last.stored = Some(Arc::new(stored));
+            }
+            last.at = Some(Instant::now());
+        }
+        last.stored.clone()
+    }
+}
+
+pub(super) fn router(engine: Engine, stored: LastStored) -> Router {
+    Router::new().route(METRICS, get(metrics)).with_state(Source { engine, stored })
 }
 
 async fn metrics(State(source): State<Source>, headers: HeaderMap) -> Response {
@@ -46,14 +72,7 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> Response {
 impl Source {
     async fn observed(&self) -> Observed {
         let begun = Instant::now();
-        let now = timeout(PATIENCE, self.engine.stored()).await;
-        let stored = {
-            let mut last = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Ok(Ok(now)) = now {
-                *last = Some(now);
-            }
-            last.clone()
-        };
+        let stored = self.stored.read(&self.engine).await;
         Observed {
             status: self.engine.status(&[].into()).ok(),
             rules: Some(self.engine.rules().get()),

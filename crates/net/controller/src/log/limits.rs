@@ -85,9 +85,13 @@ impl Limits {
         let burst = state.burst;
         let fresh = || Message { metadata, full_at: now, left_out: None };
         let message = state.messages.entry(metadata.callsite()).or_insert_with(fresh);
-        let behind = message.full_at.saturating_duration_since(now);
-        if burst == 0 || behind <= PAUSE * (burst - 1) {
-            message.full_at = message.full_at.max(now) + PAUSE;
+        if burst == 0 {
+            return Verdict::Logged(message.summary());
+        }
+        // Never further ahead than this limit puts it: another one may have been in force before.
+        message.full_at = message.full_at.clamp(now, now + PAUSE * burst);
+        if message.full_at <= now + PAUSE * (burst - 1) {
+            message.full_at += PAUSE;
             return Verdict::Logged(message.summary());
         }
         if let Some(left_out) = &mut message.left_out {
@@ -95,7 +99,8 @@ impl Limits {
             left_out.last = now;
             return Verdict::LeftOut { is_first: false };
         }
-        message.left_out = Some(LeftOut { count: 1, since: now, last: now, text: String::new() });
+        let text = metadata.target().to_owned();
+        message.left_out = Some(LeftOut { count: 1, since: now, last: now, text });
         drop(state);
         self.left_out.notify_one();
         Verdict::LeftOut { is_first: true }
@@ -111,9 +116,8 @@ impl Limits {
 
     /// The counts of messages that have been silent for a while.
     fn due(&self, now: Instant) -> Vec<Summary> {
-        let is_due = |left_out: &LeftOut| {
-            now.saturating_duration_since(left_out.last) >= PAUSE && !left_out.text.is_empty()
-        };
+        // A storm that goes on has a line each second, which comes after the count of those before it.
+        let is_due = |left_out: &LeftOut| now.saturating_duration_since(left_out.last) >= PAUSE;
         self.take(is_due)
     }
 
@@ -276,5 +280,17 @@ mod tests {
         for _ in 0..1000 {
             assert_eq!(limits.admit(message(), at(0)), Verdict::Logged(None));
         }
+        // What was logged then does not count against a limit that comes later.
+        limits.set(3);
+        let logged = (0..100).filter(|_| matches!(limits.admit(message(), at(1)), Verdict::Logged(_)));
+        assert_eq!(logged.count(), 3);
+        // Nor does a larger one leave a debt.
+        limits.set(100);
+        for _ in 0..100 {
+            limits.admit(message(), at(2));
+        }
+        limits.set(3);
+        limits.admit(message(), at(3));
+        assert!(matches!(limits.admit(message(), at(1003)), Verdict::Logged(_)));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use nlog_data::quotation::grouped;
+use nlog_data::quotation::{grouped, shown};
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber};
@@ -48,6 +48,7 @@ impl Lines {
             }
             LogFormat::Text => {
                 let (time, level, target) = (rfc3339(SystemTime::now()), metadata.level(), metadata.target());
+                let text = shown(text);
                 let line = format!("{time} {level:>5} {target}: {left_out} in {seconds:.1} s: {text}\n");
                 self.log.add(line.as_bytes());
             }

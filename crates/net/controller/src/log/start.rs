@@ -45,7 +45,7 @@ impl Started {
 /// A thread cannot be started.
 #[allow(clippy::disallowed_methods, reason = "the thread of the log alone writes to it")]
 pub(crate) fn start(config: &Config) -> io::Result<Started> {
-    let lines = Lines { log: Log::start(io::stderr())?, format: config.log_format };
+    let lines = Lines { log: Log::start(io::stderr(), config.log_format)?, format: config.log_format };
     let limits = Arc::new(Limits::default());
     let (filter, handle) = reload::Layer::new(EnvFilter::new(&config.log));
     let level = Level::of(handle, limits.clone());

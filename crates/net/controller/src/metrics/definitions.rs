@@ -84,7 +84,7 @@ definitions! {
     REQUESTS = Counter "weft_requests" ["result"]:
         "Requests that change objects or rules: `applied`, `unchanged`, `tried` (a dry run), `repeated` (with the key of an earlier one), `refused`";
     STAGES = Histogram "weft_stage" ["stage"] Seconds:
-        "Time of the stages of a transaction. Of each request: `queue`, `validate`, `derive`, `number` (hooks), `follow` (the rows take effect in memory). Of each group of transactions that share a write: `append` (made and checked), `sync` (written and on disk), `send` (handed to drivers and clients). Of each switch: `confirm` (until it has confirmed what it was sent)";
+        "Time of the stages of a transaction. Of each request: `queue`, `validate`, `derive`, `number` (hooks), `follow` (the rows take effect in memory). Of each group of transactions that share a write: `append` (made and checked), `sync` (written and on disk), `send` (handed to drivers and clients). Of each switch: `confirm` (from the release of a transaction, or the later beginning of its bundle, until it is in force)";
     LAST_TRANSACTION = Gauge "weft_last_transaction" []: "The number of the last transaction";
     WAITING = Gauge "weft_waiting" ["queue"]: "Requests that wait for the engine: `changes`, `questions`";
     BUSY = Gauge "weft_engine_busy" [] Seconds: "How long the engine has been at its present piece of work; 0 while it waits";
@@ -96,12 +96,12 @@ definitions! {
 
     OBJECTS = Gauge "weft_objects" ["kind"]: "Objects, by kind";
     PROBLEMS = Gauge "weft_problems" ["code"]: "Problems, by code";
-    TABLE_ROWS = Gauge "weft_table_rows" ["table", "package"]: "Rows stored for a table, or a stage of rules, by the folder of its rules";
+    TABLE_ROWS = Gauge "weft_table_rows" ["table", "package"]: "Rows stored for a table, or a stage of rules, by the folder of its rules. With several `workers`, this and the metrics of rules and values are those of the first";
     TABLE_BYTES = Gauge "weft_table" ["table", "package"] Bytes: "Size of these rows and of the indexes on them";
     RULE_TIME = Counter "weft_rule" ["rule"] Seconds: "Time spent in a rule: the 50 rules that took the most, by table and place";
     VALUES = Gauge "weft_values" []: "Distinct values that the engine keeps";
     MEMORY = Gauge "weft_memory" ["part"] Bytes:
-        "Memory by part: `rows`, `indexes` (of the engine), `other` (all that the process has resident beside them)";
+        "Memory by part: `rows`, `indexes` (of the engine), `other` (all that the process has resident beside them). Absent until the engine has said what it has";
 
     SWITCHES = Gauge "weft_switches" ["state"]:
         "Switches: `in_sync`, `syncing` (something is not confirmed), `refusing` (it refuses something), `disconnected`";
@@ -110,7 +110,7 @@ definitions! {
     PENDING = Gauge "weft_switch_pending_transactions" ["switch"]:
         "Unconfirmed transactions of a switch: the 20 switches with the most, and `(others)`";
     LAG = Gauge "weft_switch_lag" ["switch"] Seconds:
-        "Age of the first unconfirmed transaction of a switch: the 20 largest, and `(others)` for the largest of the rest. Unknown ages, from before a restart, are absent";
+        "Age of the first transaction that a switch has been sent, or is to be sent after another, and has not confirmed: the 20 largest, and `(others)` for the largest of the rest. After 4,096 more transactions it is a lower bound. Ages from before a restart, and those of disconnected switches, are absent";
     CONNECTED = Counter "weft_switch_connections" ["channel"]: "Connections to switches that were made";
     DISCONNECTED = Counter "weft_switch_disconnections" ["channel"]: "Connections to switches that were lost, or could not be made for another reason than before";
     REPORTS = Counter "weft_switch_reports" []: "Reports of the interfaces of switches";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use nlog_data::StoredRows;
+use nlog_data::{StoredRows, WorkOfRule};
 use procfs::process::Process;
 use procfs::{ProcError, WithCurrentSystemInfo as _};
 use prometheus_client::metrics::counter::Counter;
@@ -32,13 +32,20 @@ const OTHERS: &str = "(others)";
 type Numbers = Family<Labels, Gauge>;
 type Reals = Family<Labels, Gauge<f64, AtomicU64>>;
 
+/// What the engine has stored, and the rules of which that is.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) rows: StoredRows,
+}
+
 /// What a reader of metrics finds at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) status: Option<Status>,
     pub(crate) rules: Option<Arc<Rules>>,
     /// What the engine has stored, as far as it had time to answer, now or earlier.
-    pub(crate) stored: Option<Arc<StoredRows>>,
+    pub(crate) stored: Option<Arc<Stored>>,
     /// The requests that wait: changes, questions.
     pub(crate) waiting: [usize; 2],
     /// For how long the engine has been at its work.
@@ -69,13 +76,12 @@ impl Observed {
             ];
             registry.register(of::RULES.name, of::RULES.help, Info::new(labels));
         }
-        if let (Some(stored), Some(rules)) = (&self.stored, &self.rules) {
-            of_stored(registry, stored, rules);
-        }
         // Without /proc there are no such metrics.
         let process = of_process(registry).ok();
+        let Some(Stored { rules, rows }) = self.stored.as_deref() else { return };
+        of_stored(registry, rows, rules, metrics);
         let memory: Numbers = registered(registry, &of::MEMORY);
-        let stored = self.stored.as_deref().map(memory_of).unwrap_or_default();
+        let stored = memory_of(rows);
         set(&memory, "part", "rows", stored[0]);
         set(&memory, "part", "indexes", stored[1]);
         if let Some(resident) = process {
@@ -166,7 +172,7 @@ fn memory_of(stored: &StoredRows) -> [usize; 2] {
     ]
 }
 
-fn of_stored(registry: &mut Registry, stored: &StoredRows, rules: &Rules) {
+fn of_stored(registry: &mut Registry, stored: &StoredRows, rules: &Rules, metrics: &Metrics) {
     let program = rules.program();
     // The folder of the first rule of each table.
     let mut packages: BTreeMap<&str, &str> = BTreeMap::new();
@@ -198,13 +204,14 @@ fn of_stored(registry: &mut Registry, stored: &StoredRows, rules: &Rules) {
         add(OTHERS, "", (relation.rows, relation.bytes + relation.index_bytes));
     }
     let times: Family<Labels, Counter<f64, AtomicU64>> = registered(registry, &of::RULE_TIME);
-    let mut heaviest = stored.rules.clone();
-    heaviest.sort_unstable_by_key(|rule| std::cmp::Reverse(rule.nanos));
-    for rule in heaviest.iter().take(RULES_MAX) {
-        if let Some(source) = program.rules.get(rule.rule.0 as usize) {
-            let told = rules.told(source.fingerprint);
-            times.get_or_create(&label("rule", &told)).inc_by(Duration::from_nanos(rule.nanos).as_secs_f64());
-        }
+    let of_rule = |work: &WorkOfRule| {
+        let fingerprint = program.rules.get(work.rule.0 as usize)?.fingerprint;
+        Some((metrics.time_of_rule(fingerprint, work.nanos), fingerprint))
+    };
+    let mut heaviest: Vec<(Duration, u64)> = stored.rules.iter().filter_map(of_rule).collect();
+    heaviest.sort_unstable_by(|a, b| b.cmp(a));
+    for (time, fingerprint) in heaviest.into_iter().take(RULES_MAX) {
+        times.get_or_create(&label("rule", &rules.told(fingerprint))).inc_by(time.as_secs_f64());
     }
     let values: Gauge = registered(registry, &of::VALUES);
     values.set(number(stored.values as u64));

@@ -65,8 +65,13 @@ impl Queue {
         exporter.set_resource(resource);
         let (items, waiting) = mpsc::channel(WAITING_MAX);
         let lost = Arc::new(AtomicU64::new(0));
-        let sending =
-            Sending { exporter, endpoint: endpoint.to_owned(), lost: lost.clone(), is_losing: false };
+        let sending = Sending {
+            exporter,
+            endpoint: endpoint.to_owned(),
+            lost: lost.clone(),
+            lost_before: 0,
+            state: State::Well,
+        };
         tokio::spawn(sending.run(waiting));
         Ok((Queue { items: items.clone(), lost }, Export(items)))
     }
@@ -111,7 +116,17 @@ struct Sending {
     endpoint: String,
     /// The spans that were lost since the log said so for the last time.
     lost: Arc<AtomicU64>,
-    is_losing: bool,
+    /// As many were lost when the last message was sent.
+    lost_before: u64,
+    state: State,
+}
+
+/// Whether spans arrive, as the log said last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Well,
+    Unreachable,
+    TooFast,
 }
 
 impl Sending {
@@ -144,26 +159,30 @@ impl Sending {
         if batch.is_empty() {
             return;
         }
-        let count = batch.len() as u64;
-        let (endpoint, before) = (&self.endpoint, self.lost.load(Ordering::Relaxed));
-        match self.exporter.export(batch).await {
+        let (count, endpoint) = (batch.len() as u64, &self.endpoint);
+        let exported = self.exporter.export(batch).await;
+        let lost = self.lost.load(Ordering::Relaxed);
+        match exported {
             Err(error) => {
                 self.lost.fetch_add(count, Ordering::Relaxed);
-                if !self.is_losing {
+                if self.state != State::Unreachable {
                     warn!(endpoint, %error, "spans cannot be sent; they are dropped until the receiver answers");
                 }
-                self.is_losing = true;
+                self.state = State::Unreachable;
             }
-            Ok(()) if before == 0 => self.is_losing = false,
-            Ok(()) if self.is_losing => {
+            Ok(()) if self.state == State::Unreachable => {
                 info!(endpoint, lost = self.lost.swap(0, Ordering::Relaxed), "spans are sent again");
-                self.is_losing = false;
+                self.state = State::Well;
             }
-            Ok(()) => {
-                warn!(endpoint, "spans come faster than they can be sent; what is more is dropped");
-                self.is_losing = true;
+            Ok(()) if lost > self.lost_before => {
+                if self.state != State::TooFast {
+                    warn!(endpoint, "spans come faster than they can be sent; what is more is dropped");
+                }
+                self.state = State::TooFast;
             }
+            Ok(()) => self.state = State::Well,
         }
+        self.lost_before = self.lost.load(Ordering::Relaxed);
     }
 
     /// Logs at the end how many were lost.

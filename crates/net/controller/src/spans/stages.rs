@@ -7,7 +7,7 @@ use nlog_data::quotation::cut;
 use opentelemetry::trace::{Span as _, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::Span;
-use switch_model::{BundleTimes, Event};
+use switch_model::{BundleTimes, Changes, Event};
 use weft_core::fleet::{News, SwitchNews};
 use weft_core::machine::Event as Outcome;
 
@@ -28,7 +28,7 @@ pub(crate) struct Stages {
     /// The transactions that switches get, by number.
     sent: BTreeMap<u64, Transaction>,
     /// What switches have got and not confirmed, by transport node and transaction.
-    open: BTreeMap<String, BTreeMap<u64, Instant>>,
+    open: BTreeMap<String, BTreeMap<u64, Open>>,
 }
 
 /// A transaction of a traced call.
@@ -41,6 +41,14 @@ struct Transaction {
     switches: usize,
     /// Whether its answer is out.
     is_answered: bool,
+}
+
+/// What a switch has got.
+#[derive(Clone, Copy)]
+struct Open {
+    begun: Instant,
+    /// Whether it is in the database too. Flows do not wait for that, so each kind is confirmed in an order of its own.
+    in_database: bool,
 }
 
 /// A moment on both clocks.
@@ -154,12 +162,13 @@ impl Stages {
     }
 
     /// A driver gets a transaction.
-    pub(crate) fn pushed<'a>(&mut self, txn: u64, node: impl FnOnce() -> Option<&'a str>) {
+    pub(crate) fn pushed<'a>(&mut self, txn: u64, changes: &Changes, node: impl FnOnce() -> Option<&'a str>) {
         let Some(transaction) = self.sent.get_mut(&txn) else { return };
         let Some(node) = node() else { return };
         transaction.switches += 1;
         if transaction.switches <= SWITCHES_MAX {
-            self.open.entry(node.to_owned()).or_default().insert(txn, Instant::now());
+            let open = Open { begun: Instant::now(), in_database: changes.touches_database() };
+            self.open.entry(node.to_owned()).or_default().insert(txn, open);
         }
     }
 
@@ -189,7 +198,7 @@ impl Stages {
                     .map_or_else(String::new, |first| format!("{}: {}", first.what, first.reason));
                 let begun = self.open.get_mut(&news.node).and_then(|open| open.remove(txn));
                 self.open.retain(|_, open| !open.is_empty());
-                if let (Some(begun), Some(transaction), Some(spans)) =
+                if let (Some(Open { begun, .. }), Some(transaction), Some(spans)) =
                     (begun, self.sent.get(txn), &self.spans)
                 {
                     transaction.of_switch(spans, &news.node, (begun, Instant::now()), Some(why));
@@ -199,14 +208,20 @@ impl Stages {
         }
     }
 
-    /// A switch has confirmed a transaction, and with it all before.
+    /// A switch has confirmed a transaction, and with it those of its kind before it.
     fn confirmed(&mut self, node: &str, txn: u64, at: Instant, sent: Option<BundleTimes>) {
         let (Some(spans), Some(open)) = (&self.spans, self.open.get_mut(node)) else { return };
-        let later = open.split_off(&(txn + 1));
-        for (txn, begun) in std::mem::replace(open, later) {
+        let Some(Open { in_database, .. }) = open.get(&txn).copied() else { return };
+        let is_confirmed = |of: &u64, open: &Open| *of <= txn && open.in_database == in_database;
+        let confirmed: Vec<(u64, Open)> =
+            open.iter().filter(|(of, open)| is_confirmed(of, open)).map(|(of, open)| (*of, *open)).collect();
+        open.retain(|of, open| !is_confirmed(of, open));
+        for (txn, Open { begun, .. }) in confirmed {
             let Some(transaction) = self.sent.get(&txn) else { continue };
             let switch = transaction.of_switch(spans, node, (begun, at), None);
-            if let Some(BundleTimes { begun: first, committed }) = sent {
+            // The last bundle may be an older one: this transaction needed none.
+            if let Some(BundleTimes { begun: first, committed }) = sent.filter(|sent| sent.committed >= begun)
+            {
                 let part = Transaction { call: switch, ..*transaction };
                 // The driver sends what has come by then.
                 part.span(spans, "send", (first.max(begun), committed));
@@ -222,7 +237,7 @@ impl Stages {
     fn give_up(&mut self, txn: u64, transaction: &Transaction) {
         let Some(spans) = &self.spans else { return };
         self.open.retain(|node, open| {
-            if let Some(begun) = open.remove(&txn) {
+            if let Some(Open { begun, .. }) = open.remove(&txn) {
                 let why = "the switch has not confirmed it yet".to_owned();
                 transaction.of_switch(spans, node, (begun, Instant::now()), Some(why));
             }

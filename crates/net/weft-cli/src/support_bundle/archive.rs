@@ -8,7 +8,7 @@ use tar::{Builder, Header};
 
 use super::collected::Collected;
 
-/// As `zstd` compresses unless it is told otherwise.
+/// The default level of `zstd`.
 const LEVEL: i32 = 3;
 
 /// Writes all parts into a folder of this name, `README` first.

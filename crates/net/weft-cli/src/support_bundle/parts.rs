@@ -258,8 +258,12 @@ fn lines(lines: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
     })
 }
 
-/// The id of a transport node, as far as a file can have it.
+/// The id of a transport node, as a file can have it: other letters by their numbers, so that no two ids are one.
 fn file_name(id: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
+    let plain = |c: char| match c {
+        '-' => "-".to_owned(),
+        _ if c.is_ascii_alphanumeric() => c.to_string(),
+        _ => format!("_{:x}_", u32::from(c)),
+    };
     id.chars().map(plain).collect()
 }

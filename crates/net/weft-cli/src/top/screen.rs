@@ -34,6 +34,10 @@ impl Look {
         self.0.get(name).and_then(|series| series.get(label)).copied().unwrap_or_default()
     }
 
+    fn has(&self, name: &str, label: &str) -> bool {
+        self.0.get(name).is_some_and(|series| series.contains_key(label))
+    }
+
     fn series(&self, name: &str) -> impl Iterator<Item = (&str, f64)> {
         self.0.get(name).into_iter().flatten().map(|(label, number)| (label.as_str(), *number))
     }
@@ -84,6 +88,9 @@ pub(super) struct Rates {
     behind: Vec<Behind>,
 }
 
+/// The stages that take no time of the engine: others work meanwhile.
+const WAITS: [&str; 2] = ["queue", "confirm"];
+
 /// The stages in the order in which a transaction goes through them.
 const STAGES: [&str; 9] =
     ["queue", "validate", "derive", "number", "follow", "append", "sync", "send", "confirm"];
@@ -91,10 +98,13 @@ const STAGES: [&str; 9] =
 impl Rates {
     pub(super) fn between(before: &Look, now: &Look, time: Duration) -> Rates {
         let seconds = time.as_secs_f64().max(f64::EPSILON);
-        // A counter that is smaller than before began anew, with another start of the controller.
+        // Counters begin anew with another start of the controller.
+        let start = |look: &Look| look.sum("process_start_time_seconds");
+        // Its resolution is a hundredth of a second.
+        let is_same = (start(before) - start(now)).abs() < 0.005;
         let growth = |name: &str, label: &str| {
-            let (before, now) = (before.get(name, label), now.get(name, label));
-            if now < before { now } else { now - before }
+            let before = if is_same { before.get(name, label) } else { 0.0 };
+            (now.get(name, label) - before).max(0.0)
         };
         let rate_of = |family: &str, label: &str| {
             let count = growth(&format!("{family}_count"), label);
@@ -113,8 +123,14 @@ impl Rates {
             let load = growth("weft_rule_seconds_total", rule) / seconds;
             Rate { name: rule.to_owned(), often: 0.0, mean: 0.0, load }
         };
-        let mut rules: Vec<Rate> =
-            now.series("weft_rule_seconds_total").map(rule).filter(|rule| rule.load > 0.0).collect();
+        // Only the heaviest rules have series: one that was not among them has no time of before.
+        let is_known = |(rule, _): &(&str, f64)| before.has("weft_rule_seconds_total", rule);
+        let mut rules: Vec<Rate> = now
+            .series("weft_rule_seconds_total")
+            .filter(is_known)
+            .map(rule)
+            .filter(|rule| rule.load > 0.0)
+            .collect();
         rules.sort_by(|a, b| b.load.total_cmp(&a.load));
         let names =
             labels("weft_switch_lag_seconds").into_iter().chain(labels("weft_switch_pending_transactions"));
@@ -177,7 +193,8 @@ impl Rates {
         let requests = if requests.is_empty() { "none so far".to_owned() } else { requests.join(", ") };
         let _ = writeln!(text, "requests a second: {requests}\n");
         let stages = self.stages.iter().map(|Rate { name, often, mean, load }| {
-            [name.clone(), format!("{often:.1}"), milliseconds(*mean), percent(*load)]
+            let load = if WAITS.contains(&name.as_str()) { "-".to_owned() } else { percent(*load) };
+            [name.clone(), format!("{often:.1}"), milliseconds(*mean), load]
         });
         text += &aligned(["STAGE", "A SECOND", "MEAN MS", "LOAD"], stages);
         if !self.calls.is_empty() {
@@ -203,7 +220,7 @@ impl Rates {
 
     /// The same as a line of JSON. Times are in seconds.
     pub(super) fn json(&self, lines: usize) -> String {
-        let rate = |Rate { name, often, mean, load }: &Rate| json!({"name": name, "rate": often, "mean_seconds": mean, "load": load});
+        let rate = |Rate { name, often, mean, load }: &Rate| json!({"name": name, "rate": often, "mean_seconds": mean, "load": (!WAITS.contains(&name.as_str())).then_some(load)});
         let rates = |rates: &[Rate]| rates.iter().take(lines).map(rate).collect::<Vec<Json>>();
         let behind = self.behind.iter().take(lines).map(|Behind { switch, lag, pending }| {
             json!({"switch": switch, "lag_seconds": lag, "pending": pending})
@@ -266,6 +283,7 @@ weft_stage_seconds_sum{stage=\"derive\"} 1.2
 weft_stage_seconds_count{stage=\"derive\"} 47
 weft_rule_seconds_total{rule=\"flow (a.nlog:3)\"} 0.6
 weft_rule_seconds_total{rule=\"idle (a.nlog:9)\"} 0
+weft_rule_seconds_total{rule=\"new (a.nlog:12)\"} 99
 weft_switch_lag_seconds{switch=\"hv3\"} 1.25
 weft_switch_pending_transactions{switch=\"hv3\"} 4
 weft_switch_pending_transactions{switch=\"(others)\"} 0
@@ -284,7 +302,7 @@ weft_api_request_seconds_count{call=\"Apply\"} 10
             requests a second: applied 20.0, refused 1.0
 
             STAGE     A SECOND  MEAN MS  LOAD
-            queue     0.0       0.000    0.0 %
+            queue     0.0       0.000    -
             validate  0.0       0.000    0.0 %
             derive    20.0      5.000    10.0 %
             number    0.0       0.000    0.0 %
@@ -292,17 +310,14 @@ weft_api_request_seconds_count{call=\"Apply\"} 10
             append    0.0       0.000    0.0 %
             sync      0.0       0.000    0.0 %
             send      0.0       0.000    0.0 %
-            confirm   0.0       0.000    0.0 %
-
-            CALL   A SECOND  MEAN MS
-            Apply  5.0       50.000
+            confirm   0.0       0.000    -
 
             SWITCH BEHIND  SECONDS  PENDING
             hv3            1.2      4
 
             RULE             LOAD
             flow (a.nlog:3)  5.0 %
-        "]]
+        "#]]
         .assert_eq(&rates.screen(10));
         let json: Json = serde_json::from_str(&rates.json(10)).unwrap();
         assert_eq!(json["requests"], json!({"applied": 20.0, "refused": 1.0}));
