@@ -317,7 +317,7 @@ weft_api_request_seconds_count{call=\"Apply\"} 10
 
             RULE             LOAD
             flow (a.nlog:3)  5.0 %
-        "#]]
+        "]]
         .assert_eq(&rates.screen(10));
         let json: Json = serde_json::from_str(&rates.json(10)).unwrap();
         assert_eq!(json["requests"], json!({"applied": 20.0, "refused": 1.0}));
