@@ -19,8 +19,6 @@ use crate::support::controller::{Controller, DEADLINE, number};
 const PORTS: u64 = 100;
 /// The changes of a short run.
 const CHANGES: u64 = 1_200;
-/// The changes after which a controller has what it needs: less than a short run has between two restarts.
-const WARM: u64 = 100;
 /// Restarts of the controller in a run.
 const RESTARTS: u64 = 3;
 /// The memory that a run may add, besides a tenth: what an allocator keeps of a small process.
@@ -108,8 +106,9 @@ fn run(runtime: &Runtime, changes: u64, seed: u64) -> (Size, Size) {
                         .unwrap();
                 }
             }
-            // Within a start, nothing may grow with the changes; from start to start, nothing with the state.
-            let mut sizes = [WARM, part - WARM].into_iter();
+            // Within a start, nothing may grow with the changes; from start to start, nothing with the state. Before that, what the controller
+            // keeps of the past fills up to its limits: receipts, versions of objects, answers to requests that may be repeated.
+            let mut sizes = [part / 3, part - part / 3].into_iter();
             for changes in sizes.by_ref() {
                 for _ in 0..changes {
                     change(&mut client, &mut random).await;
