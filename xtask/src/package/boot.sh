@@ -1,4 +1,5 @@
-# Boots the Debian system in $1 with systemd as process 1, on an overlay in memory. It runs in namespaces of its own, whose end removes everything.
+# Boots the Debian system in $1 with systemd as process 1, on an overlay in memory. It runs in its own namespaces; nothing is left
+# when they end.
 # The host name is $2.
 set -eu
 base=$1

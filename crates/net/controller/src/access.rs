@@ -64,6 +64,9 @@ const ABOUT: [&str; 3] = [
 pub(crate) const HEALTH: [&str; 2] = ["/livez", "/readyz"];
 /// The path of HTTP with the metrics. They name switches.
 pub(crate) const METRICS: &str = "/metrics";
+/// The methods of HTTP that the API has. A client can send any other word.
+pub(crate) const METHODS: [Method; 6] =
+    [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::PATCH, Method::DELETE];
 /// The paths of HTTP that describe the API.
 const DESCRIPTIONS: [&str; 3] = ["openapi.json", "schema", "listings"];
 /// The paths that are of objects beside those of their kinds: documents that are applied, and the status.

@@ -46,7 +46,7 @@ impl LastLines {
     }
 }
 
-/// A line without the colours that it has for a terminal: `ESC [ … m`.
+/// A line without terminal colours (`ESC [ … m`).
 fn without_colours(line: &str) -> String {
     let mut parts = line.split("\u{1b}[");
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, Method};
+use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
 use nlog_data::quotation::cut;
@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 use weft_core::core::Refusal;
 use weft_core::machine::Applied;
 
-use crate::access::Access;
+use crate::access::{Access, METHODS};
 use crate::listener::Caller;
 use crate::problem::is_grpc;
 
@@ -37,9 +37,6 @@ mod stages;
 use export::{Export, Queue};
 pub(crate) use stages::Stages;
 
-/// The methods that the API has.
-const KNOWN_METHODS: [Method; 6] =
-    [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::PATCH, Method::DELETE];
 /// The name of a call until it is known that somebody wants it.
 const CALL: &str = "call";
 /// The header of the result of a gRPC call.
@@ -121,7 +118,7 @@ fn describe(call: &Context, request: &Request, is_grpc: bool) {
         span.update_name(name);
     } else {
         // As the conventions of OpenTelemetry have it: any word can be a method.
-        let is_known = KNOWN_METHODS.contains(request.method());
+        let is_known = METHODS.contains(request.method());
         let method = if is_known { request.method().to_string() } else { "_OTHER".to_owned() };
         let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
         span.update_name(match &route {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
-use crate::access::{CALLS, METRICS};
+use crate::access::{CALLS, METHODS, METRICS};
 use crate::engine::Engine;
 use crate::metrics::{Metrics, OPEN_METRICS, Observed, PLAIN, Stored, plain, wants_open_metrics};
 use crate::problem::is_grpc;
@@ -92,14 +92,13 @@ pub(super) async fn observe(State(metrics): State<Metrics>, request: Request, ne
     response
 }
 
-/// The call, of which there are few: the path without what is in it, or the name that gRPC has for it.
+/// The call, as a label: the path with placeholders, or the name of the gRPC call. There are few.
 fn call(request: &Request) -> String {
     if is_grpc(request.headers()) {
         let name = request.uri().path().rsplit('/').next().unwrap_or_default();
         return CALLS.iter().find(|(call, _)| *call == name).map_or(UNKNOWN, |(call, _)| call).to_owned();
     }
-    let known = [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::PATCH, Method::DELETE];
-    let path = request.extensions().get::<MatchedPath>().filter(|_| known.contains(request.method()));
+    let path = request.extensions().get::<MatchedPath>().filter(|_| METHODS.contains(request.method()));
     path.map_or_else(|| UNKNOWN.to_owned(), |path| format!("{} {}", request.method(), path.as_str()))
 }
 
