@@ -8,6 +8,8 @@ use switch_model::Changes;
 
 /// The limit of the stored receipts, in bytes.
 const KEPT_BYTES_MAX: usize = 32 << 20;
+/// The limit of those among them that all switches have answered. Readers of older ones find them on disk.
+const COMPLETE_BYTES_MAX: usize = 4 << 20;
 /// The size of a receipt, and of each of its switches, without names and texts.
 const RECEIPT_BYTES: usize = 256;
 const SWITCH_BYTES: usize = 160;
@@ -173,11 +175,15 @@ impl Receipts {
         self.awaited = awaited;
     }
 
-    /// Deletes the oldest receipts beyond the limit, except the last one and those that somebody waits for.
+    /// Deletes the oldest receipts beyond the limits, except the last one and those that somebody waits for.
     fn forget_old(&mut self) {
         let mut index = 0;
-        while self.bytes > KEPT_BYTES_MAX && index + 1 < self.kept.len() {
-            if self.awaited.contains(&self.kept[index].txn) {
+        while self.bytes > COMPLETE_BYTES_MAX && index + 1 < self.kept.len() {
+            let oldest = &self.kept[index];
+            if self.bytes <= KEPT_BYTES_MAX && !oldest.is_complete() {
+                break;
+            }
+            if self.awaited.contains(&oldest.txn) {
                 index += 1;
             } else if let Some(old) = self.kept.remove(index) {
                 self.bytes -= old.bytes();
@@ -300,5 +306,35 @@ mod tests {
         receipts.add(receipt(last + 2, 1_000_000));
         receipts.take_changed();
         assert_eq!(receipts.since(0).count(), 1, "the last one is kept whatever its size");
+    }
+    #[test]
+    fn receipts_that_all_switches_have_answered_go_earlier() {
+        let mut receipts = Receipts::default();
+        let answered = |receipts: &mut Receipts, txn| {
+            receipts.add(receipt(txn, 1));
+            receipts.confirm(txn, "hv0", Instant::now());
+            receipts.take_changed();
+        };
+        let mut last = 0;
+        while receipts.kept(1).is_some() || last == 0 {
+            last += 1;
+            answered(&mut receipts, last);
+        }
+        assert!(receipts.bytes <= COMPLETE_BYTES_MAX, "{}", receipts.bytes);
+        assert!(receipts.bytes > COMPLETE_BYTES_MAX / 2, "{}", receipts.bytes);
+        // One that a switch has yet to answer stays, and so do those after it.
+        let pending = last + 1;
+        receipts.add(receipt(pending, 1));
+        for txn in pending + 1..pending + 2 * last {
+            answered(&mut receipts, txn);
+        }
+        assert_eq!(receipts.since(0).next().map(|receipt| receipt.txn), Some(pending));
+        receipts.confirm(pending, "hv0", Instant::now());
+        receipts.take_changed();
+        assert!(
+            receipts.kept(pending).is_none() && receipts.bytes <= COMPLETE_BYTES_MAX,
+            "{}",
+            receipts.bytes
+        );
     }
 }

@@ -21,7 +21,7 @@
 //!
 //! # Bounds
 //!
-//! The history is bounded by number and by bytes ([`Bounds`]). The oldest revisions go first, each as a whole. Whoever asks for one that is gone
+//! The history is bounded by number, also beside the objects that there are, and by bytes ([`Bounds`]). The oldest revisions go first, each as a whole. Whoever asks for one that is gone
 //! lists again. A watcher has no queue: it has a [`Cursor`], and reads from here at its own pace.
 
 use std::collections::btree_map;
@@ -119,7 +119,10 @@ pub struct Following {
 /// The size of the history.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
+    /// The most versions, however many objects there are.
     pub(super) versions: usize,
+    /// The most versions where two for each object are less.
+    pub(super) of_few_objects: usize,
     pub(super) bytes: usize,
 }
 
@@ -127,8 +130,10 @@ impl Default for Bounds {
     /// So many versions are a hundred seconds of a thousand changes a second. A client that reads at all is not that far behind, and a list of all
     /// objects takes less. A replaced port keeps some 800 bytes, and one whose state changes less, so in a network of
     /// ports both limits are near each other. That of bytes is for objects of many kilobytes, such as groups with thousands of addresses.
+    /// In a small network, whoever is two changes of each object behind lists again with less work, and the past takes no more memory
+    /// than the network.
     fn default() -> Self {
-        Bounds { versions: 100_000, bytes: 64 << 20 }
+        Bounds { versions: 100_000, of_few_objects: 4096, bytes: 64 << 20 }
     }
 }
 
@@ -255,8 +260,10 @@ impl History {
 
     /// Drops the oldest revisions until the rest is within the bounds.
     fn forget(&mut self) -> Vec<Arc<Version>> {
+        let objects: usize = self.now.values().map(BTreeMap::len).sum();
+        let most = self.bounds.of_few_objects.max(2 * objects).min(self.bounds.versions);
         let mut dropped = Vec::new();
-        while (self.versions.len() > self.bounds.versions || self.bytes > self.bounds.bytes)
+        while (self.versions.len() > most || self.bytes > self.bounds.bytes)
             && let Some(oldest) = self.versions.front()
         {
             self.since = oldest.revision;

@@ -93,9 +93,9 @@ impl World {
         let mut random = Random::new(seed);
         let most = random.below(40) as usize;
         let bounds = if random.chance(50) {
-            Bounds { versions: most, bytes: usize::MAX }
+            Bounds { versions: most, of_few_objects: most, bytes: usize::MAX }
         } else {
-            Bounds { versions: usize::MAX, bytes: most * 500 }
+            Bounds { versions: usize::MAX, of_few_objects: usize::MAX, bytes: most * 500 }
         };
         let (kinds, history) = (Kinds::new(), History::bounded(bounds));
         let (lists, sizes, kinds_of) = Default::default();
@@ -370,4 +370,23 @@ fn an_object_whose_state_changes_is_kept_once() {
     assert_eq!(after.state(), serde_json::Map::from_iter([("mtu".to_owned(), 9000.into())]));
     let columns: Vec<_> = after.columns().collect();
     assert_eq!(columns, [("mtu", &Value::Int(9000))]);
+}
+
+#[test]
+fn a_small_network_has_a_short_history() {
+    let kinds = Kinds::new();
+    let key = |number: usize| ObjectKey::new(KINDS[0], format!("o{number:02}"));
+    let kept = |objects: usize| {
+        let bounds = Bounds { versions: 50, of_few_objects: 20, bytes: usize::MAX };
+        let mut history = History::bounded(bounds);
+        history.begin(KINDS.into_iter().map(Into::into), 1);
+        for number in 0..200 {
+            let key = key(number % objects);
+            let seen = kinds.seen(kinds.object(&key, number), number, 1500);
+            history.change(vec![(key, Some(seen))]);
+        }
+        let oldest = (1..=history.newest()).find(|revision| history.cursor(*revision).is_ok()).unwrap();
+        history.newest() - oldest
+    };
+    assert_eq!([1, 10, 11, 24, 25, 26, 200].map(kept), [20, 20, 22, 48, 50, 50, 50]);
 }

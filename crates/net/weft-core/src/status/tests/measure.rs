@@ -39,7 +39,7 @@ fn changed(kinds: &Kinds, bounds: Bounds) -> (History, Duration, usize) {
 #[ignore = "it measures and checks nothing"]
 fn measure_the_cost_of_the_history() {
     let kinds = Kinds::new();
-    let (_none, time, memory) = changed(&kinds, Bounds { versions: 0, bytes: 0 });
+    let (_none, time, memory) = changed(&kinds, Bounds { versions: 0, of_few_objects: 0, bytes: 0 });
     println!("without a history: {time:?} for a changed object, {} KiB for all", memory >> 10);
     let (history, time, memory) = changed(&kinds, Bounds::default());
     println!("with one: {time:?}, {} KiB; it takes itself for {} KiB", memory >> 10, history.bytes() >> 10);
