@@ -51,7 +51,7 @@ mod viewer;
 use viewer::Viewer;
 
 use messages::{
-    chunks, history_message, listing_messages, logical_messages, measured_message, problem, switch_status,
+    chunks, history_message, listing_messages, logical_messages, measured_message, ongoing, switch_status,
     tenant_status,
 };
 pub use messages::{delta as delta_message, engine as engine_message, refused as refusal_message};
@@ -391,10 +391,7 @@ impl pb::controller_server::Controller for Api {
             last_txn: status.last_txn,
             switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
-            problems: own_problems
-                .into_iter()
-                .chain(status.problems.iter().map(|found| problem(found)))
-                .collect(),
+            problems: own_problems.into_iter().chain(status.problems.iter().map(ongoing)).collect(),
             node_kind: rules.host_kind().unwrap_or_default().to_owned(),
             rules: rules.packages().to_vec(),
             tenants: tenants.into_iter().map(tenant_status).collect(),

@@ -457,7 +457,9 @@ async fn what_rules_say_of_objects_is_told_with_them() {
     assert_eq!(states, [state(vec![text.clone()]), state(Vec::new())]);
     let problems = client.status().await.unwrap().problems;
     let object = pb::ObjectRef { kind: "switch".to_owned(), id: "a".to_owned() };
-    assert_eq!(problems, [pb::Problem { object: Some(object), text, code: "odd".to_owned() }]);
+    let since = problems[0].since.clone();
+    assert!(since.starts_with("20") && since.ends_with('Z'), "{since}");
+    assert_eq!(problems, [pb::Problem { object: Some(object), text, code: "odd".to_owned(), since }]);
 
     apply(&mut client, "{kind: switch, id: a}").await.unwrap();
     assert!(client.status().await.unwrap().problems.is_empty());

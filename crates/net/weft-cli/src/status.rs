@@ -135,6 +135,7 @@ fn to_json(status: &StatusResponse, counts: Option<&FlowCounts>) -> String {
             let object = problem.object.clone().unwrap_or_default();
             json!({
                 "kind": object.kind, "id": object.id, "code": problem.code, "text": problem.text,
+                "since": Some(&problem.since).filter(|since| !since.is_empty()),
             })
         })
         .collect();

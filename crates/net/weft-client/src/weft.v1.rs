@@ -1219,6 +1219,10 @@ pub struct Problem {
     /// The kind of problem, for scripts; empty if the rules do not say.
     #[prost(string, tag = "3")]
     pub code: ::prost::alloc::string::String,
+    /// In a status: the time at which the problem appeared, or the controller started: RFC 3339, UTC. Another text does not change it. Empty
+    /// elsewhere, and for problems of the controller's own certificate and of switches that dial in unasked.
+    #[prost(string, tag = "4")]
+    pub since: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, ::prost::Message)]

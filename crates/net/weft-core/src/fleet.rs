@@ -149,6 +149,11 @@ impl Fleet {
     }
 
     /// The time.
+    pub(crate) fn wall(&self) -> SystemTime {
+        self.now.wall
+    }
+
+    /// The same time, as delays are measured.
     pub(crate) fn now(&self) -> Moment {
         self.now.instant.saturating_duration_since(self.begun)
     }

@@ -599,7 +599,7 @@ impl Machine {
         if cfg!(debug_assertions) {
             let [published, computed] =
                 [self.published.read(&BTreeSet::new()), status::computed(&self.core, &self.fleet)]
-                    .map(status::without_strays);
+                    .map(status::without_the_past);
             assert!(published == computed, "the status is {computed:?}, but {published:?} is published");
             assert!(self.published.has_objects_of(&self.core), "other objects are published than there are");
         }

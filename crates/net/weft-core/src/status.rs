@@ -2,12 +2,13 @@
 //! engine thread, however long its current transaction takes.
 //!
 //! In reading order: [`Published`] and its update; [`Seen`], an object with its state; `history` (pages and changes that fit together) with
-//! `reading` (how readers get them); `draft` (what an update changes) with `standing` (whether objects are up).
+//! `reading` (how readers get them); `draft` (what an update changes) with `standing` (whether objects are up) and `since` (the times of problems).
 
 mod draft;
 mod history;
 mod reading;
 mod seen;
+mod since;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use objects::ObjectKey;
 use self::draft::Draft;
 use self::history::History;
 use self::seen::Stray;
+use self::since::Since;
 use self::standing::{Around, Change, Places, Standing, Tally, Txns};
 use crate::core::{ChangedStates, Core, Problem, ProblemChanges, Strays};
 use crate::fleet::{Fleet, SwitchStatus};
@@ -30,6 +32,7 @@ use crate::object_status::Problems;
 pub use self::history::{Cursor, Following, RevisionError, Version};
 pub use self::reading::{LIMIT_MAX, Page};
 pub use self::seen::Seen;
+pub use self::since::Ongoing;
 pub use self::standing::Members;
 
 /// The most objects in one answer, so that a long list does not delay other requests.
@@ -45,7 +48,7 @@ pub struct Status {
     /// The switches, in order of names.
     pub switches: Vec<Arc<SwitchStatus>>,
     /// Requests of objects that the network currently cannot fulfil, and what is wrong with the controller itself.
-    pub problems: Vec<Arc<Problem>>,
+    pub problems: Vec<Ongoing>,
 }
 
 /// The status as the engine thread last published it. Copies share it.
@@ -70,6 +73,8 @@ struct Parts {
     strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
     /// What is wrong with the controller itself.
     own: Option<Arc<Problem>>,
+    /// The times of all problems.
+    since: Since,
 }
 
 /// The differences between [`Published`] and the present status.
@@ -92,7 +97,8 @@ impl Published {
     pub fn read(&self, nodes: &BTreeSet<String>) -> Status {
         let parts = self.parts();
         let (switches, problems) = if nodes.is_empty() {
-            let problems = parts.own.iter().chain(parts.problems.iter()).cloned().collect();
+            let problems = parts.own.iter().chain(parts.problems.iter());
+            let problems = problems.map(|problem| parts.since.of(problem)).collect();
             (parts.switches.values().cloned().collect(), problems)
         } else {
             (nodes.iter().filter_map(|node| parts.switches.get(node)).cloned().collect(), Vec::new())
@@ -198,10 +204,14 @@ impl Unpublished {
     }
 }
 
-/// The status without what is as old as the last news of a host: objects that come and go since then do not change it.
-pub(crate) fn without_strays(mut status: Status) -> Status {
+/// The status without what is as old as the last news of a host, since objects that come and go do not change it, and without the times of
+/// problems.
+pub(crate) fn without_the_past(mut status: Status) -> Status {
     for switch in &mut status.switches {
         Arc::make_mut(switch).strays = Strays::default();
+    }
+    for problem in &mut status.problems {
+        problem.since = SystemTime::UNIX_EPOCH;
     }
     status
 }
@@ -213,7 +223,7 @@ pub(crate) fn computed(core: &Core, fleet: &Fleet) -> Status {
         last_txn: core.last_txn(),
         objects: counts(core),
         switches: fleet.nodes().filter_map(|node| switch(core, fleet, node)).map(Arc::new).collect(),
-        problems: own(fleet).into_iter().chain(all).collect(),
+        problems: own(fleet).into_iter().chain(all).map(|problem| Since::default().of(&problem)).collect(),
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn expiry(not_after: SystemTime, now: SystemTime) -> Option<pb::Probl
         "the certificate of the controller {what}; renew it, as `weft pki renew controller` does: new files are read without a restart"
     );
     let object = Some(pb::ObjectRef { kind: "controller".to_owned(), id: "certificate".to_owned() });
-    Some(pb::Problem { object, text, code: "certificate-expires".to_owned() })
+    Some(pb::Problem { object, text, code: "certificate-expires".to_owned(), since: String::new() })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use weft_core::harm::CutOff;
 use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
 use weft_core::rules::{RuleSource, Rules};
-use weft_core::status::Members;
+use weft_core::status::{Members, Ongoing};
 use weft_core::switch_delta::{Part, SwitchDelta};
 use weft_core::times::{rfc3339, to_the_second};
 use weft_core::underlay::Measured;
@@ -30,7 +30,12 @@ const DETAILS_BYTES: usize = 64 << 20;
 
 pub(super) fn problem(problem: &Problem) -> pb::Problem {
     let Problem { kind, id, code, text } = problem.clone();
-    pb::Problem { object: Some(pb::ObjectRef { kind, id }), text, code }
+    pb::Problem { object: Some(pb::ObjectRef { kind, id }), text, code, since: String::new() }
+}
+
+/// A problem that there is.
+pub(super) fn ongoing(Ongoing { problem: found, since }: &Ongoing) -> pb::Problem {
+    pb::Problem { since: to_the_second(*since), ..problem(found) }
 }
 
 fn object(key: &ObjectKey) -> pb::ObjectRef {

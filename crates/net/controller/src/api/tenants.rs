@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tonic::Status;
+use weft_core::core::Problem;
 
-use super::messages::{problem, tenant_status};
+use super::messages::{ongoing, tenant_status};
 use super::viewer::Viewer;
 use super::{Api, stopping};
 use weft_client::pb;
@@ -61,9 +62,10 @@ impl Api {
         let status = self.engine.status(&BTreeSet::new()).map_err(stopping)?;
         let mut problems = Vec::new();
         for found in &status.problems {
-            let object = self.engine.object(&found.kind, &found.id).map_err(stopping)?;
+            let Problem { kind, id, text, .. } = &*found.problem;
+            let object = self.engine.object(kind, id).map_err(stopping)?;
             if object.is_some_and(|(seen, _)| viewer.sees(&seen)) {
-                problems.push(pb::Problem { text: viewer.told(&found.text), ..problem(found) });
+                problems.push(pb::Problem { text: viewer.told(text), ..ongoing(found) });
             }
         }
         let rules = self.rules();

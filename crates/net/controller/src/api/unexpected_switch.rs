@@ -10,5 +10,5 @@ pub(super) fn problem(Unexpected { name, target, from }: &Unexpected) -> pb::Pro
          `ovsdb` and `openflow`, or remove this target from the switch"
     );
     let object = Some(pb::ObjectRef { kind: "controller".to_owned(), id: "switches".to_owned() });
-    pb::Problem { object, text, code: "switch-unexpected".to_owned() }
+    pb::Problem { object, text, code: "switch-unexpected".to_owned(), since: String::new() }
 }

@@ -99,8 +99,8 @@ fn of_status(registry: &mut Registry, status: &Status) {
     }
     let problems: Numbers = registered(registry, &of::PROBLEMS);
     let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
-    for problem in &status.problems {
-        *codes.entry(&problem.code).or_default() += 1;
+    for ongoing in &status.problems {
+        *codes.entry(&ongoing.problem.code).or_default() += 1;
     }
     for (code, count) in codes {
         set(&problems, "code", code, count);

@@ -211,7 +211,7 @@ fn problem_lines(what: &str, problems: &[Problem]) -> Vec<String> {
 }
 
 fn problems_json(problems: &[Problem]) -> Vec<Json> {
-    let json = |Problem { object, text, code }: &Problem| {
+    let json = |Problem { object, text, code, since: _ }: &Problem| {
         let object = object.clone().unwrap_or_default();
         json!({"kind": object.kind, "id": object.id, "code": code, "text": text})
     };

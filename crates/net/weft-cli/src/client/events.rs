@@ -324,7 +324,7 @@ mod tests {
         let problem = |&(id, text): &(&str, &str)| Problem {
             object: Some(ObjectRef { kind: "desk".into(), id: id.into() }),
             text: text.into(),
-            code: String::new(),
+            ..Problem::default()
         };
         let switch = |&(node, connected): &(&str, bool)| SwitchStatus {
             node: node.into(),

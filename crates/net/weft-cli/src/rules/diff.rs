@@ -75,7 +75,7 @@ fn in_controller(address: &Address, rules: &Rules) -> Result<Result<Difference, 
 }
 
 fn problem(message: pb::Problem) -> Arc<Problem> {
-    let pb::Problem { object, text, code } = message;
+    let pb::Problem { object, text, code, since: _ } = message;
     let pb::ObjectRef { kind, id } = object.unwrap_or_default();
     Arc::new(Problem { kind, id, code, text })
 }

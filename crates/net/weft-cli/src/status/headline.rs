@@ -52,7 +52,11 @@ fn wrong(status: &StatusResponse) -> Vec<String> {
         count => Some(format!("{} {several}", grouped(count))),
     };
     let strays = status.switches.iter().map(|switch| switch.stray_count as usize).sum();
-    wrong.extend(count(status.problems.len(), "problem", "problems"));
+    let earliest =
+        status.problems.iter().map(|problem| &problem.since).filter(|since| !since.is_empty()).min();
+    let time = earliest.map(|time| format!(", since {}", shown(time))).unwrap_or_default();
+    let problems = count(status.problems.len(), "problem", "problems");
+    wrong.extend(problems.map(|problems| format!("{problems}{time}")));
     wrong.extend(count(strays, "interface without a port", "interfaces without a port"));
     let stalled = status.engine.as_ref().filter(|engine| engine.stalled);
     wrong.extend(
@@ -134,6 +138,16 @@ mod tests {
             "not well: 2 problems; next: weft explain switch_port p\n"
         );
         assert_eq!(line(&[], &[("controller", "certificate")], none), "not well: 1 problem\n");
+        let dated = |status: &mut StatusResponse| {
+            let times = ["", "2026-11-28T10:00:00Z", "2026-11-28T09:30:00Z"];
+            for (problem, time) in status.problems.iter_mut().zip(times) {
+                time.clone_into(&mut problem.since);
+            }
+        };
+        assert_eq!(
+            line(&[], &[("controller", "certificate"), ("router", "r"), ("switch_port", "p")], dated),
+            "not well: 3 problems, since 2026-11-28T09:30:00Z; next: weft explain router r\n"
+        );
         let strays = SwitchStatus { stray_count: 2, ..good };
         let stalled = |status: &mut StatusResponse| {
             status.engine = Some(EngineWork { stalled: true, milliseconds: 12_345, ..EngineWork::default() });

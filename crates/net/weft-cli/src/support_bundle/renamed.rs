@@ -94,7 +94,7 @@ fn tenant(status: &TenantStatus, names: &Names) -> Json {
 pub(super) fn problems(status: &StatusResponse, names: &Names) -> Json {
     let problem = |problem: &Problem| {
         let object = problem.object.clone().unwrap_or_default();
-        json!({"kind": object.kind, "id": names.renamed(&object.id), "code": problem.code})
+        json!({"kind": object.kind, "id": names.renamed(&object.id), "code": problem.code, "since": problem.since})
     };
     status.problems.iter().map(problem).collect()
 }
@@ -103,10 +103,12 @@ pub(super) fn problems(status: &StatusResponse, names: &Names) -> Json {
 const NUMBERS: [&str; 2] = ["le", "quantile"];
 
 /// Labels whose values are words of Weft, or of the rules, whose text stays too.
-const OWN: [&str; 13] = [
+const OWN: [&str; 15] = [
     "call",
+    "cause",
     "channel",
     "code",
+    "counter",
     "kind",
     "part",
     "queue",

@@ -16,6 +16,7 @@ mod world;
 
 use super::*;
 use crate::record::Record;
+use crate::status::Ongoing;
 use world::{HOSTS, NETWORK, PORTS, World};
 
 /// A host as it really is.
@@ -273,7 +274,7 @@ fn d6_a_controller_that_is_cut_off_says_so_and_changes_nothing() {
     world.pass(Duration::from_secs(11));
     let cut_off = world.status();
     assert_eq!(cut_off.last_txn, before);
-    assert_eq!((&*cut_off.problems[0].code, cut_off.problems.len()), ("cut-off", 1));
+    assert_eq!((&*cut_off.problems[0].problem.code, cut_off.problems.len()), ("cut-off", 1));
     Real::default().tell(&mut world, "hv1");
     world.pass(Duration::from_secs(1));
     assert_eq!(world.status().problems, []);
@@ -476,7 +477,7 @@ fn an_interface_that_the_switch_cannot_open_is_a_problem_of_its_port_whichever_c
     }
     world.event("hv1", SwitchEvent::Report(report));
     let problems = |world: &mut World| -> Vec<String> {
-        world.status().problems.iter().map(|problem| format!("{} {}", problem.id, problem.text)).collect()
+        world.status().problems.iter().map(|now| format!("{} {}", now.problem.id, now.problem.text)).collect()
     };
     assert_eq!(problems(&mut world), ["p1 tap-p1: no such device"]);
     world.apply("{kind: switch_port, id: p3, number: 3}").unwrap();
@@ -486,6 +487,35 @@ fn an_interface_that_the_switch_cannot_open_is_a_problem_of_its_port_whichever_c
     assert_eq!(problems(&mut world), both, "the journal has them");
     world.event("hv1", SwitchEvent::Report(Report::default()));
     assert_eq!(problems(&mut world), [""; 0]);
+}
+
+#[test]
+fn a_problem_says_since_when_there_is_one_whatever_its_text_says_meanwhile() {
+    let mut world = World::new(Patience::default());
+    let begun = world.now.wall;
+    let report = |why: &str| {
+        let mut report = Report::default();
+        report.unopened.insert("p1".to_owned(), ("tap-p1".to_owned(), format!(": {why}")));
+        report.interfaces.insert(("p1".to_owned(), InterfaceId(1)));
+        SwitchEvent::Report(report)
+    };
+    let problems = |world: &World| -> Vec<_> {
+        let told =
+            |now: &Ongoing| (now.problem.text.clone(), now.since.duration_since(begun).unwrap().as_secs());
+        world.status().problems.iter().map(told).collect()
+    };
+    let moment = Duration::from_secs(2);
+    world.pass(moment);
+    world.event("hv1", report("no such device"));
+    assert_eq!(problems(&world), [("tap-p1: no such device".to_owned(), 2)]);
+    world.pass(moment);
+    world.event("hv1", report("it is busy"));
+    assert_eq!(problems(&world), [("tap-p1: it is busy".to_owned(), 2)]);
+    world.event("hv1", SwitchEvent::Report(Report::default()));
+    assert_eq!(problems(&world), []);
+    world.pass(moment);
+    world.event("hv1", report("it is busy"));
+    assert_eq!(problems(&world), [("tap-p1: it is busy".to_owned(), 6)]);
 }
 
 proptest! {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use objects::{Object, ObjectKey};
 
@@ -18,6 +19,7 @@ pub(super) struct Draft {
     /// The first revision and the kinds, for a controller that starts.
     begins: Option<(u64, Vec<Arc<str>>)>,
     last_txn: u64,
+    now: SystemTime,
     own: Option<Arc<Problem>>,
     switches: Vec<(String, Option<Arc<SwitchStatus>>)>,
     strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
@@ -73,6 +75,7 @@ impl Draft {
         Draft {
             begins,
             last_txn: core.last_txn(),
+            now: fleet.wall(),
             own: own(fleet),
             switches,
             strays,
@@ -96,11 +99,13 @@ impl Draft {
 
     /// Makes it what readers see. Returns what the history drops for it.
     pub(super) fn take_effect(self, parts: &mut Parts) -> Vec<Arc<Version>> {
-        let Draft { begins, last_txn, own, switches, strays, problems, objects, tallies, changes } = self;
+        let Draft { begins, last_txn, now, own, switches, strays, problems, objects, tallies, changes } =
+            self;
         if begins.is_some() {
-            *parts = Parts::default();
+            *parts = Parts { since: std::mem::take(&mut parts.since), ..Parts::default() };
         }
-        (parts.last_txn, parts.own) = (last_txn, own);
+        parts.last_txn = last_txn;
+        let own_before = std::mem::replace(&mut parts.own, own);
         for (node, status) in switches {
             match status {
                 Some(status) => drop(parts.switches.insert(node, status)),
@@ -114,8 +119,21 @@ impl Draft {
                 parts.strays.insert(key, strays);
             }
         }
-        for changes in problems {
-            parts.problems.change(&changes);
+        for changes in &problems {
+            parts.problems.change(changes);
+        }
+        if begins.is_some() {
+            parts.since.begin(parts.own.iter().chain(parts.problems.iter()), now);
+        } else {
+            let touched = problems.iter().flat_map(|changes| changes.new.iter().chain(&changes.gone));
+            let touched = touched.chain(&own_before).chain(&parts.own);
+            let is_there = |problem: &Problem| {
+                let mut same = parts.problems.of(&problem.kind, &problem.id).chain(&parts.own);
+                same.any(|other| {
+                    (&other.kind, &other.id, &other.code) == (&problem.kind, &problem.id, &problem.code)
+                })
+            };
+            parts.since.change(touched, is_there, now);
         }
         for (key, after) in &objects {
             let before = parts.history.get(&key.kind, &key.id);

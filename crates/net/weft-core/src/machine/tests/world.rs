@@ -232,6 +232,7 @@ impl World {
     /// Time passes, and then the controller looks as often as it wants to. The journal has rested.
     pub(super) fn pass(&mut self, time: Duration) {
         self.now.instant += time;
+        self.now.wall += time;
         let machine = self.machine();
         machine.retry_at = machine.retry_at.map(|_| Moment::ZERO);
         for _ in 0..20 {
