@@ -26,7 +26,8 @@ mod values;
 pub use effective::{Changed, Effective, Origin};
 pub use reading::{ConfigError, Fault, VARIABLE};
 pub use values::{
-    EngineKind, Listen, LogFormat, OtlpEndpoint, Packages, Percent, Share, SocketMode, TenantNames, Workers,
+    CounterNames, EngineKind, Listen, LogFormat, OtlpEndpoint, Packages, Percent, Share, SocketMode,
+    TenantNames, Workers,
 };
 
 /// What a running engine takes from a configuration.
@@ -36,6 +37,15 @@ pub struct Settings {
     pub policy: Policy,
     /// How long records are kept.
     pub keep: Keep,
+}
+
+/// Which counters of switches are in the metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterSettings {
+    /// Their names.
+    pub names: CounterNames,
+    /// The seconds from one reading of the switches to the next.
+    pub every: NonZeroU32,
 }
 
 /// A key of the configuration, for the reference page.
@@ -118,6 +128,13 @@ keys! {
     /// An address of loopback where `/metrics`, `/livez` and `/readyz` are served besides, to everybody on this machine and without
     /// encryption: for a Prometheus or an agent that runs here. Others read `/metrics` at the address of the API, in the role `viewer`.
     listen_metrics: Option<SocketAddr> = None, None, "`\"ADDRESS:PORT\"`";
+    /// The counters of switches that are read regularly and are in the metrics: `"drops"` (what is dropped in the whole network, by cause), and
+    /// any table of counters that the rules declare and whose counts only grow, such as `"acl-packets"`, by object. `weft get listings` lists them. A
+    /// counter begins at 0 when its switch is read for the first time after a start of the controller. The first 1,000 objects of a name have
+    /// series of their own, and all others share one.
+    metrics_counters: CounterNames = CounterNames::default(), Some("[]"), "a name, or a list of names", reload;
+    /// The seconds from one reading of these counters to the next. A reading asks each switch that counts, 64 at a time.
+    metrics_counters_every: NonZeroU32 = seconds(60), Some("60"), "a number from 1", reload;
     /// The controller's certificate, in PEM, and after it those of its authorities up to the root. With it, the API over TCP speaks TLS and
     /// admits clients with a certificate of `tls_authorities`, and switches can have `ssl:` endpoints. Without it, the API over TCP listens
     /// on loopback only. `tls_key` and `tls_authorities` are needed too. The files are read again when they change.
@@ -217,7 +234,17 @@ fn mebibytes(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
 }
 
+/// A default in seconds, which is not 0.
+fn seconds(count: u32) -> NonZeroU32 {
+    NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
+}
+
 impl Config {
+    /// Which counters of switches are in the metrics.
+    pub fn counters(&self) -> CounterSettings {
+        CounterSettings { names: self.metrics_counters.clone(), every: self.metrics_counters_every }
+    }
+
     /// What can change while a controller runs.
     pub fn settings(&self) -> Settings {
         let policy = Policy {

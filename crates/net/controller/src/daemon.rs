@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use mutual_tls::{Credentials, CredentialsError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 use weft_core::core::{Core, History, MakeEvaluator, RestoreError};
 use weft_core::machine::Machine;
@@ -20,7 +20,8 @@ use weft_core::record::Record;
 use weft_core::rules::{Rules, RulesError};
 
 use crate::api::Api;
-use crate::config::{Listen, Settings, SocketMode};
+use crate::config::{CounterSettings, Listen, Settings, SocketMode};
+use crate::counter_readings::CounterReadings;
 use crate::diagnostics::Diagnostics;
 use crate::dial_in::{DialIn, Entrances, Targets};
 use crate::drivers::{Drivers, Running, Start};
@@ -66,6 +67,8 @@ pub struct Parts {
     pub probe: Duration,
     /// What can change while it runs.
     pub settings: Settings,
+    /// Which counters of switches are in the metrics. This can change too.
+    pub counters: CounterSettings,
     /// The configured rules.
     pub rules: Arc<Rules>,
     /// Makes what runs rules, in the thread that it runs in.
@@ -172,6 +175,9 @@ pub struct Daemon {
     health: tokio::task::JoinHandle<()>,
     /// Wakes those who wait for changes of objects.
     forward: tokio::task::JoinHandle<()>,
+    /// Reads counters of switches for the metrics.
+    counting: tokio::task::JoinHandle<()>,
+    counters: watch::Sender<CounterSettings>,
     /// Reads the files of certificates again.
     certificates: Option<tokio::task::JoinHandle<()>>,
     targets: Targets,
@@ -192,6 +198,7 @@ impl Daemon {
             tokens,
             probe,
             settings,
+            counters,
             rules,
             evaluator,
             drivers,
@@ -237,7 +244,7 @@ impl Daemon {
             diagnostics,
         );
         let running = engine.rules().clone();
-        let watch = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
+        let watching = engine.activity().clone().watch(move |fingerprint| running.get().told(fingerprint));
         let dialled = targets.clone();
         let in_thread = move || {
             let prepared =
@@ -271,7 +278,7 @@ impl Daemon {
             }
         };
         // Connections are served already, so that clients know that somebody is there. Their requests wait until the state is restored.
-        let (restored, is_restored) = tokio::sync::watch::channel(false);
+        let (restored, is_restored) = watch::channel(false);
         let stored = LastStored::default();
         let (app, health) = crate::http::app(api, is_restored.clone(), (spans.clone(), stored.clone()))
             .map_err(DaemonError::Thread)?;
@@ -308,13 +315,15 @@ impl Daemon {
         }
         restored.send_replace(true);
 
-        let watch = tokio::spawn(watch);
+        let watch = tokio::spawn(watching);
         let admitting = match (entrances, &credentials) {
             (Some(entrances), Some(credentials)) => entrances.admit(credentials),
             _ => Vec::new(),
         };
         let certificates = credentials.map(|credentials| tokio::spawn(credentials.follow()));
         let forward = tokio::spawn(engine.object_news().clone().forward());
+        let (counters, settings_of_counters) = watch::channel(counters);
+        let counting = tokio::spawn(CounterReadings::new(engine.clone(), settings_of_counters).follow());
         let packages = engine.rules().get().packages().join(", ");
         let metrics_at = metrics_address.as_ref().map(tracing::field::display);
         info!(%listen, metrics = metrics_at, state = %state.display(), rules = packages, "controller started");
@@ -332,6 +341,8 @@ impl Daemon {
             watch,
             health,
             forward,
+            counting,
+            counters,
             certificates,
             targets,
             spans,
@@ -359,6 +370,11 @@ impl Daemon {
         &self.engine
     }
 
+    /// Decides which counters of switches are in the metrics.
+    pub(crate) fn counters(&self) -> watch::Sender<CounterSettings> {
+        self.counters.clone()
+    }
+
     /// Serves until `shutdown` completes or something fails, and then ends in order and within a second. The current
     /// group of transactions is answered if it ends in time, waiting requests are refused, the journal stays
     /// complete, and the switches keep their state. Then the rows of the engine are saved for the next start, for thirty seconds
@@ -374,6 +390,7 @@ impl Daemon {
         self.watch.abort();
         self.health.abort();
         self.forward.abort();
+        self.counting.abort();
         for task in self.certificates.iter().chain(&self.admitting) {
             task.abort();
         }

@@ -12,6 +12,7 @@ use weft_core::drops::Scope;
 use weft_core::listings::{Counts, ToRead};
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
+use weft_core::totals::{Count, Sample, Source};
 
 use crate::answers::PartSender;
 use crate::drivers::Asking;
@@ -96,6 +97,36 @@ impl Plan {
             learned: None,
         };
         self.hosts.iter().map(|(node, of)| (node.clone(), to_read(of))).collect()
+    }
+
+    /// The causes of drops that the rules name.
+    pub(crate) fn causes(&self) -> BTreeSet<Arc<str>> {
+        self.causes.texts().map(|(cause, _)| cause.into()).collect()
+    }
+
+    /// Whether something is read on a host.
+    pub(crate) fn has_host(&self, host: &str) -> bool {
+        self.hosts.contains_key(host)
+    }
+
+    /// What a host has dropped, by flow or meter and cause.
+    pub(crate) fn samples(&self, host: &str, counts: &Counts) -> Vec<Sample> {
+        let Some(OfHost { dropping, .. }) = self.hosts.get(host) else { return Vec::new() };
+        let sample = |source, owner: &Arc<str>, packets, bytes| Sample {
+            source,
+            owner: owner.clone(),
+            count: Count { packets, bytes, dropped: 0 },
+        };
+        let flows = counts.flows.iter().filter(|flow| dropping.flows.contains(&flow.key));
+        let flows = flows.filter_map(|FlowCount { key, packets, bytes }| {
+            let cause = self.causes.cause_of(key.table(), key.priority())?;
+            Some(sample(Source::flow(key), cause, *packets, *bytes))
+        });
+        let meters = counts.meters.iter().filter(|count| dropping.meters.contains(&count.meter));
+        let meters = meters.filter_map(|MeterCount { meter, packets, bytes, .. }| {
+            Some(sample(Source::meter(*meter), self.causes.cause_of_meter(*meter)?, *packets, *bytes))
+        });
+        flows.chain(meters).collect()
     }
 
     /// Asks the switches, and sends the answer of each as it comes.

@@ -26,7 +26,7 @@
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
 //! `history` (what was), `snapshots` (all of it as one file), `diagnostics` (the configuration and the log, with `last_lines`); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
-//! applied), `explain` (why rows and flows exist or not), `surveys` and `flow_counts` (what switches are asked).
+//! applied), `explain` (why rows and flows exist or not), `surveys` and `flow_counts` (what switches are asked), also for the metrics (`counter_readings`).
 //!
 //! Out of scope: driving one switch (crate `ovs-driver`), decisions (crate `weft-core`), and the meaning of objects (crate `objects` and the
 //! rules).
@@ -38,6 +38,7 @@ mod answers;
 mod api;
 mod aside;
 pub mod config;
+mod counter_readings;
 pub mod daemon;
 mod diagnostics;
 pub mod dial_in;

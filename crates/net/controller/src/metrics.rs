@@ -1,13 +1,15 @@
 //! Metrics, for Prometheus: what happened is counted as it happens ([`Metrics`]), and the present state is read when somebody asks
 //! ([`observed`]). [`definitions`] lists all of them.
 
+mod counters;
 mod definitions;
 mod observed;
 mod stages;
 mod text;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,8 @@ use weft_core::core::Refusal;
 use weft_core::fleet::News;
 use weft_core::machine::Applied;
 
+use self::counters::OfCounters;
+pub(crate) use self::counters::{DROPS, Read};
 use self::definitions as of;
 pub use self::definitions::{DEFINITIONS, Definition, Kind, Unit};
 pub(crate) use self::observed::{Observed, Stored};
@@ -32,6 +36,7 @@ use crate::journal::Written;
 /// The labels of a series.
 type Labels = Vec<(&'static str, Cow<'static, str>)>;
 type Counters = Family<Labels, Counter>;
+type Times = Family<Labels, Counter<f64, AtomicU64>>;
 type Histogram = HistogramWithExemplars<Labels>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
@@ -42,6 +47,10 @@ const TIMES: [f64; 15] = [
 ];
 /// The transactions whose release is remembered, to know how long switches take to confirm them.
 const RELEASED_MAX: usize = 4096;
+/// The tenants that have series of their own: the first ones.
+const TENANTS_MAX: usize = 1000;
+/// The series that stands for the rest.
+const OTHERS: &str = "(others)";
 /// A call that was not admitted.
 pub(crate) const REFUSED: &str = "(refused)";
 
@@ -60,6 +69,8 @@ struct Inner {
     api_connections: Family<Labels, Gauge>,
     switches: OfSwitches,
     journal: OfJournal,
+    tenants: OfTenants,
+    counters: OfCounters,
     released: Mutex<Released>,
     /// By the fingerprint of each rule, its time as the engine last said, and all of it, in nanoseconds.
     rules: Mutex<HashMap<u64, (u64, u64)>>,
@@ -91,6 +102,15 @@ struct OfSwitches {
     repair_mods: Counter,
     refusals: Counters,
     driver_failures: Counter,
+}
+
+/// What tenants ask of the engine.
+#[derive(Debug)]
+struct OfTenants {
+    changes: Counters,
+    time: Times,
+    /// The series of each.
+    known: Mutex<BTreeMap<String, (Counter, Counter<f64, AtomicU64>)>>,
 }
 
 #[derive(Debug)]
@@ -158,6 +178,12 @@ impl Metrics {
                 failures: registered(registry_of, &of::JOURNAL_FAILURES),
                 folds: registered(registry_of, &of::FOLDS),
             },
+            tenants: OfTenants {
+                changes: registered(registry_of, &of::TENANT_CHANGES),
+                time: registered(registry_of, &of::TENANT_TIME),
+                known: Mutex::default(),
+            },
+            counters: OfCounters::default(),
             released: Mutex::default(),
             rules: Mutex::default(),
             registry,
@@ -207,6 +233,24 @@ impl Metrics {
             let exemplar = trace.map(|trace| vec![("trace_id", Cow::Owned(trace.to_owned()))]);
             stage.observe(time.as_secs_f64(), exemplar, None);
         }
+    }
+
+    /// The engine has computed a request of a tenant, which took this time.
+    pub(crate) fn computed_for(&self, tenant: &str, time: Duration) {
+        let of = &self.0.tenants;
+        let mut known = of.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let tenant = if known.contains_key(tenant) || known.len() < TENANTS_MAX { tenant } else { OTHERS };
+        let (changes, total) = known.entry(tenant.to_owned()).or_insert_with(|| {
+            let labels = vec![("tenant", Cow::Owned(tenant.to_owned()))];
+            (of.changes.get_or_create_owned(&labels), of.time.get_or_create_owned(&labels))
+        });
+        changes.inc();
+        total.inc_by(time.as_secs_f64());
+    }
+
+    /// What switches have counted.
+    pub(crate) fn counters(&self) -> &OfCounters {
+        &self.0.counters
     }
 
     /// The result of a request.
@@ -352,7 +396,8 @@ impl Metrics {
         let begun = Instant::now();
         let mut registry = Registry::default();
         observed.register(&mut registry, self);
-        let scrape: Gauge<f64, std::sync::atomic::AtomicU64> = registered(&mut registry, &of::SCRAPE);
+        self.0.counters.register(&mut registry);
+        let scrape: Gauge<f64, AtomicU64> = registered(&mut registry, &of::SCRAPE);
         scrape.set((observed.took + begun.elapsed()).as_secs_f64());
         let mut text = String::new();
         // Writing to memory does not fail.
@@ -448,6 +493,26 @@ mod tests {
         assert_eq!([metrics.release_of(9), metrics.release_of(20_000)], [Some(begun), Some(later)]);
         let kept = metrics.0.released.lock().map(|released| released.newest.len());
         assert_eq!(kept.ok(), Some(RELEASED_MAX));
+    }
+
+    #[test]
+    fn the_first_tenants_have_series_of_their_own() {
+        let metrics = Metrics::new();
+        for number in 0..TENANTS_MAX + 3 {
+            metrics.computed_for(&format!("t{number}"), Duration::from_secs(2));
+        }
+        metrics.computed_for("t7", Duration::from_secs(1));
+        let text = metrics.text(&Observed::default());
+        for line in [
+            "weft_tenant_changes_total{tenant=\"t7\"} 2\n",
+            "weft_tenant_seconds_total{tenant=\"t7\"} 3.0\n",
+            "weft_tenant_changes_total{tenant=\"t999\"} 1\n",
+            "weft_tenant_changes_total{tenant=\"(others)\"} 3\n",
+            "weft_tenant_seconds_total{tenant=\"(others)\"} 6.0\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+        assert_eq!(text.matches("weft_tenant_changes_total{").count(), TENANTS_MAX + 1);
     }
 
     #[test]

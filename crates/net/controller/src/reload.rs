@@ -1,9 +1,10 @@
 //! A running controller reads its configuration again when it gets SIGHUP, and takes what can change while it runs.
 
 use tokio::signal::unix::Signal;
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-use crate::config::{Changed, Config, Effective};
+use crate::config::{Changed, Config, CounterSettings, Effective};
 use crate::diagnostics::Diagnostics;
 use crate::engine::Engine;
 use crate::log::Level;
@@ -13,13 +14,20 @@ use crate::service;
 pub(crate) struct Reload {
     effective: Effective,
     engine: Engine,
+    counters: watch::Sender<CounterSettings>,
     level: Level,
     diagnostics: Diagnostics,
 }
 
 impl Reload {
-    pub(crate) fn new(effective: Effective, engine: Engine, level: Level, diagnostics: Diagnostics) -> Self {
-        Reload { effective, engine, level, diagnostics }
+    pub(crate) fn new(
+        effective: Effective,
+        engine: Engine,
+        counters: watch::Sender<CounterSettings>,
+        level: Level,
+        diagnostics: Diagnostics,
+    ) -> Self {
+        Reload { effective, engine, counters, level, diagnostics }
     }
 
     /// Reads it again with each signal.
@@ -56,5 +64,11 @@ impl Reload {
         self.effective.take_what_reloads(later);
         self.diagnostics.configured(&self.effective.to_string());
         self.engine.adjust(self.effective.config.settings());
+        let counters = self.effective.config.counters();
+        self.counters.send_if_modified(|before| {
+            let differs = *before != counters;
+            *before = counters;
+            differs
+        });
     }
 }

@@ -82,6 +82,7 @@ fn serve(
         tokens,
         probe: PROBE,
         settings: config.settings(),
+        counters: config.counters(),
         evaluator: dataflow(config),
         rules,
         dial_in,
@@ -118,7 +119,8 @@ fn serve(
         };
         let panicked = |error| DaemonError::Thread(format!("the start has failed: {error}"));
         let daemon = daemon.map_err(panicked)??;
-        let reload = Reload::new(effective.clone(), daemon.engine().clone(), level, diagnostics);
+        let reload =
+            Reload::new(effective.clone(), daemon.engine().clone(), daemon.counters(), level, diagnostics);
         let reload = tokio::spawn(reload.follow(hangups));
         tokio::spawn(service::stay_alive(daemon.engine().activity().clone()));
         service::serves();

@@ -1,13 +1,13 @@
 //! Questions to switches: what their flows and meters have counted, and what they have learned. Many are asked at a time, and none for
-//! long, when somebody wants to know. Nothing is kept.
+//! long, when somebody wants to know. Nothing is kept here.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
 use switch_model::ReadError;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use weft_client::pb;
 use weft_core::listings::{Counts, ToRead};
@@ -43,6 +43,50 @@ pub(crate) fn read(to_read: ToRead, drivers: &Running, node: &str) -> Asking<Cou
     })
 }
 
+/// Switches that are asked, when it is this survey's turn.
+pub(crate) struct Survey<A, T> {
+    readings: std::vec::IntoIter<(String, Asking<A>)>,
+    asked: JoinSet<Result<T, JoinError>>,
+    take: Arc<dyn Fn(&str, Result<A, ReadError>) -> T + Send + Sync>,
+    deadline: Instant,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl<A: Send + 'static, T: Send + 'static> Survey<A, T> {
+    /// Waits for its turn. `take` makes something of the answer of each switch.
+    pub(crate) async fn begin(
+        readings: Vec<(String, Asking<A>)>,
+        surveys: Surveys,
+        take: impl Fn(&str, Result<A, ReadError>) -> T + Send + Sync + 'static,
+    ) -> Survey<A, T> {
+        // Nobody closes the semaphore.
+        let turn = surveys.0.acquire_owned().await.ok();
+        Survey {
+            readings: readings.into_iter(),
+            asked: JoinSet::new(),
+            take: Arc::new(take),
+            deadline: Instant::now() + ALL_WITHIN,
+            _turn: turn,
+        }
+    }
+
+    /// What the next answer gives, in the order in which they come; `None` once all have come.
+    pub(crate) async fn next(&mut self) -> Option<T> {
+        let deadline = self.deadline;
+        for (node, reading) in self.readings.by_ref().take(AT_A_TIME - self.asked.len()) {
+            let take = self.take.clone();
+            self.asked.spawn(async move {
+                let read = tokio::time::timeout_at(deadline, reading).await;
+                let read = read.unwrap_or(Err(ReadError::Late));
+                // Many flows take a while.
+                tokio::task::spawn_blocking(move || take(&node, read)).await
+            });
+        }
+        // Neither a task nor what it waits for panics or is aborted.
+        self.asked.join_next().await?.ok()?.ok()
+    }
+}
+
 /// Asks switches, when it is this survey's turn, and sends what `message` makes of the answer of each as it comes.
 pub(crate) async fn ask_all<A: Send + 'static, M: Message + 'static>(
     readings: Vec<(String, Asking<A>)>,
@@ -50,29 +94,15 @@ pub(crate) async fn ask_all<A: Send + 'static, M: Message + 'static>(
     sender: PartSender<M>,
     message: impl Fn(&str, Result<A, ReadError>) -> M + Send + Sync + 'static,
 ) {
-    let turn = tokio::select! {
-        turn = surveys.0.acquire_owned() => turn,
+    let mut survey = tokio::select! {
+        survey = Survey::begin(readings, surveys, message) => survey,
         () = sender.closed() => return,
     };
-    let (message, deadline) = (Arc::new(message), Instant::now() + ALL_WITHIN);
-    let (mut readings, mut asked) = (readings.into_iter(), JoinSet::new());
-    loop {
-        for (node, reading) in readings.by_ref().take(AT_A_TIME - asked.len()) {
-            let message = message.clone();
-            asked.spawn(async move {
-                let read = tokio::time::timeout_at(deadline, reading).await;
-                let read = read.unwrap_or(Err(ReadError::Late));
-                // Many flows take a while.
-                tokio::task::spawn_blocking(move || message(&node, read)).await
-            });
-        }
-        // Neither a task nor what it waits for panics or is aborted.
-        let Some(Ok(Ok(message))) = asked.join_next().await else { break };
+    while let Some(message) = survey.next().await {
         if sender.send(Ok(message)).await.is_none() {
             break;
         }
     }
-    drop(turn);
 }
 
 /// A switch that a survey learns nothing from.

@@ -214,6 +214,15 @@ async fn a_tenant_changes_its_own_objects_alone() {
         shared.acme("DELETE", path, "").await.expect(404);
         shared.acme("PATCH", path, r#"{"labels": {"a": "b"}}"#).await.expect(404);
     }
+    // What it asks of the engine is in the metrics under its name.
+    let metrics = shared.web.get("/metrics").await.text;
+    let changes =
+        metrics.lines().find_map(|line| line.strip_prefix("weft_tenant_changes_total{tenant=\"acme\"} "));
+    assert!(
+        changes.is_some_and(|changes| changes.parse::<u32>().is_ok_and(|changes| changes >= 2)),
+        "{metrics}"
+    );
+    assert!(!metrics.contains("tenant=\"umbra\""), "{metrics}");
     // What it prunes is its own.
     shared.acme("POST", "/v1/apply?prune=true", "{kind: switch, id: blue, tenant: acme}").await.expect(200);
     for (kinds, left) in [
@@ -448,11 +457,16 @@ fn request(random: &mut Random) -> (&'static str, String, String) {
     }
 }
 
-/// An answer without the revision of a list, which begins with the time of a controller's start.
+/// An answer without the revision of a list, which begins with the time of a controller's start, and the times of problems.
 fn comparable(answer: &Answer) -> (u16, Json) {
     let mut body = answer.json();
     if let Some(revision) = body.get_mut("revision").filter(|revision| revision.is_u64()) {
         *revision = json!("…");
+    }
+    for problem in body.get_mut("problems").and_then(Json::as_array_mut).into_iter().flatten() {
+        if let Some(since) = problem.get_mut("since") {
+            *since = json!("…");
+        }
     }
     (answer.status.as_u16(), body)
 }

@@ -18,7 +18,11 @@ use crate::support::Folder;
 use crate::support::controller::{Controller, DEADLINE};
 
 const NETWORK: &str = "{kind: switch, id: blue}\n---\n{kind: switch, id: red}\n---\n\
+                       {kind: acl, id: web, switch: blue, direction: to_port, priority: 100, action: allow_related}\n---\n\
                        {kind: transport_node, id: hv1, ip: 10.1.0.1, ovsdb: 'tcp:127.0.0.1:1', openflow: 'tcp:127.0.0.1:1'}";
+
+const CONFIGURATION: &str = "listen_metrics = \"127.0.0.1:0\"\n\
+                             metrics_counters = [\"drops\", \"acl-packets\", \"no-such\"]\nmetrics_counters_every = 1\n";
 
 fn packaging(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../packaging").join(file)
@@ -35,7 +39,7 @@ struct Busy {
 impl Busy {
     fn start(runtime: &Runtime) -> Busy {
         let folder = Folder::new();
-        let mut controller = Controller::start_with(&folder, "listen_metrics = \"127.0.0.1:0\"\n");
+        let mut controller = Controller::start_with(&folder, CONFIGURATION);
         runtime.block_on(async {
             let mut client = controller.client(&folder).await;
             for (text, is_good) in
@@ -61,6 +65,19 @@ impl Busy {
 
     fn metrics(&self, accept: &str) -> String {
         get(&format!("http://{}/metrics", self.address), accept)
+    }
+
+    /// Waits until the counters of switches have been read once.
+    fn wait_for_counters(&self) {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let text = self.metrics("accept: text/plain");
+            if text.contains("weft_counter_packets_total{") {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -128,14 +145,22 @@ fn definition(name: &str, labels: &BTreeMap<String, String>) -> Option<&'static 
 fn every_metric_is_in_the_reference_and_promtool_finds_no_fault() {
     let runtime = Runtime::new().unwrap();
     let busy = Busy::start(&runtime);
+    busy.wait_for_counters();
     let text = busy.metrics("accept: text/plain");
     assert_eq!(promtool(&["check", "metrics"], Path::new("."), &text), (true, String::new()), "{text}");
     let all = samples(&text);
     let unknown: Vec<_> = all.iter().filter(|(name, labels, _)| definition(name, labels).is_none()).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 
-    // Nothing is in the reference alone. No switch has refused anything or has a lag, and nobody was refused.
-    let absent = ["weft_switch_refusals_total", "weft_switch_lag_seconds"];
+    // Nothing is in the reference alone. No switch has refused anything or has a lag, nobody was refused, no tenant has asked for anything, and
+    // no counter of a meter is asked for.
+    let absent = [
+        "weft_switch_refusals_total",
+        "weft_switch_lag_seconds",
+        "weft_tenant_changes_total",
+        "weft_tenant_seconds_total",
+        "weft_counter_dropped_packets_total",
+    ];
     for definition in
         DEFINITIONS.iter().map(ToString::to_string).filter(|name| !absent.contains(&name.as_str()))
     {
@@ -149,6 +174,9 @@ fn every_metric_is_in_the_reference_and_promtool_finds_no_fault() {
         ("weft_switch_foreign_changes_total", ("what", "flows")),
         ("weft_journal_folds_total", ("result", "failed")),
         ("weft_switch_connections_total", ("channel", "openflow")),
+        ("weft_dropped_packets_total", ("cause", "acl")),
+        ("weft_counter_packets_total", ("object", "web")),
+        ("weft_counter_switches", ("result", "read")),
     ] {
         let has =
             |labels: &BTreeMap<String, String>| labels.get(label.0).is_some_and(|value| value == label.1);
@@ -177,6 +205,11 @@ fn every_metric_is_in_the_reference_and_promtool_finds_no_fault() {
     assert_eq!(disconnected, [1; 2]);
     assert!(of("weft_api_requests_total", Some(("call", "Apply"))) >= 3, "{text}");
     assert!(of("weft_memory_bytes", Some(("part", "rows"))) > 0, "{text}");
+
+    assert_eq!(of("weft_counter_switches", Some(("counter", "drops"))), 1, "{text}");
+    let log = Controller::log(&busy.folder);
+    let warnings = log.matches("the rules have no such counters").count();
+    assert!(warnings == 1 && log.contains("counter=no-such known=\"acl-packets, "), "{log}");
 
     // The same for who asks for OpenMetrics, and at the address of the API.
     let open = busy.metrics("accept: application/openmetrics-text; version=1.0.0");

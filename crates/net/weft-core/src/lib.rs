@@ -10,7 +10,7 @@
 //! and what a request does to them) with [`terms`] and [`harm`] (what it is refused for), [`rules`] with `rules_versions` (what was loaded while it ran), [`api_names`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
 //! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`], [`restore`] and [`times`] (the state as the journal has it), [`anonymise`] (the same under other names), [`relocate`] (the same with other switches);
 //! [`fleet`] (the switches) with [`levels`] (what is observed), [`underlay`] (what probes measure) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
-//! [`neighbourhood`], [`listings`], [`logical_flows`], [`drops`].
+//! [`neighbourhood`], [`listings`], [`logical_flows`], [`drops`], [`totals`] (counters over restarts of switches).
 //!
 //! Out of scope: the journal's file, the API, drivers and threads (crate `controller`), and the meaning of objects (crate `objects` and the
 //! rules).
@@ -57,6 +57,7 @@ pub mod terms;
 mod test_core;
 pub mod text;
 pub mod times;
+pub mod totals;
 pub mod underlay;
 mod universal;
 

@@ -17,6 +17,7 @@ use switch_model::{Desired, FlowCount, FlowKey, LearnedFlow, MeterCount};
 use crate::core::Core;
 use crate::derived::listings::{flow_key, int, match_of, table_of, text};
 use crate::rules::Rules;
+use crate::totals::{Count, Sample, Source};
 
 /// The column of an answer with the transport node whose switch counts, if the table has none.
 const NODE: &str = "node";
@@ -92,6 +93,33 @@ impl Description {
 fn shown(table: &Table, reads: Option<&Reading>) -> impl Iterator<Item = usize> {
     let counter = reads.map(|reads| reads.counter);
     (0..table.columns.len()).filter(move |at| counter.is_none_or(|counter| !counter.has(*at)))
+}
+
+/// Which counts of a table of counters only grow, and so add up to totals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Growing {
+    /// That of packets.
+    pub packets: bool,
+    /// That of bytes.
+    pub bytes: bool,
+    /// That of packets that a meter drops.
+    pub dropped: bool,
+}
+
+impl Growing {
+    fn of(reads: &Reading) -> Growing {
+        let has = |wanted| reads.counts.iter().any(|count| count.counted == wanted);
+        Growing { packets: has(Counted::Packets), bytes: has(Counted::Bytes), dropped: has(Counted::Dropped) }
+    }
+}
+
+/// The names of the tables of counters that have counts which only grow.
+pub fn growing(rules: &Rules) -> impl Iterator<Item = String> {
+    let program = rules.program();
+    let grows = |listing: &&Listing| {
+        listing.reads.as_ref().is_some_and(|reads| Growing::of(reads) != Growing::default())
+    };
+    program.listings.iter().filter(grows).map(|listing| listing.name(&program.schema))
 }
 
 /// Why there is no answer.
@@ -345,6 +373,43 @@ impl Plan {
     /// The answer's columns.
     pub fn description(&self) -> Description {
         self.asked.description()
+    }
+
+    /// The counts that only grow.
+    pub fn growing(&self) -> Growing {
+        self.asked.listing().reads.as_ref().map(Growing::of).unwrap_or_default()
+    }
+
+    /// The ids of the objects that something counts for.
+    pub fn owners(&self) -> BTreeSet<Arc<str>> {
+        self.asked.rows.iter().filter_map(|row| text(row, 0)).collect()
+    }
+
+    /// Whether something is read on a host.
+    pub fn has_host(&self, host: &str) -> bool {
+        self.hosts.contains_key(host)
+    }
+
+    /// What a host has counted, by flow or meter and object.
+    pub fn samples(&self, host: &str, counts: &Counts) -> Vec<Sample> {
+        let Some(of) = self.hosts.get(host) else { return Vec::new() };
+        let mut samples = Vec::new();
+        let mut add = |source: Source, rows: Option<&Vec<usize>>, count: Count| {
+            // Several rows of an object may name one flow, and its packets count once.
+            let rows = rows.into_iter().flatten();
+            let owners: BTreeSet<Arc<str>> =
+                rows.filter_map(|at| text(self.asked.rows.get(*at)?, 0)).collect();
+            samples.extend(owners.into_iter().map(|owner| Sample { source, owner, count }));
+        };
+        for FlowCount { key, packets, bytes } in &counts.flows {
+            let count = Count { packets: *packets, bytes: *bytes, dropped: 0 };
+            add(Source::flow(key), of.flows.get(key), count);
+        }
+        for MeterCount { meter, packets, bytes, dropped } in &counts.meters {
+            let count = Count { packets: *packets, bytes: *bytes, dropped: *dropped };
+            add(Source::meter(*meter), of.meters.get(meter), count);
+        }
+        samples
     }
 
     /// The rows of the answer that a host has counted for, in the order of their columns. Lists are there if `details` are asked for.

@@ -217,6 +217,47 @@ impl<'de> Deserialize<'de> for Packages {
     }
 }
 
+/// Names of counters that switches are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CounterNames(Vec<String>);
+
+impl CounterNames {
+    /// The names, each once.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for CounterNames {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "a name is wanted, or a list of names, such as [\"drops\", \"acl-packets\"]"
+        )]
+        enum Given {
+            One(String),
+            Many(Vec<String>),
+        }
+        let given = match Given::deserialize(deserializer)? {
+            Given::One(name) => vec![name],
+            Given::Many(names) => names,
+        };
+        let mut names = Vec::new();
+        for name in given {
+            if name.is_empty() {
+                return Err(de::Error::custom(
+                    "a name is empty; `weft get listings` lists those that there are",
+                ));
+            }
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Ok(CounterNames(names))
+    }
+}
+
 /// Where the API listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {

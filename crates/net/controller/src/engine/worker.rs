@@ -341,12 +341,15 @@ impl Worker {
         let id = RequestId(self.last_request);
         self.answers.insert(id, answer);
         let begun = Instant::now();
-        let before = traced.as_ref().map(|_| self.machine.records().count());
+        let (before, tenant) = (traced.as_ref().map(|_| self.machine.records().count()), by.tenant.clone());
         self.requests.metrics.clock().begin(begun);
         let advanced = self.advance(Event::Request(Request { id, change, terms, by, accepted, gone }));
         let spent = self.requests.metrics.clock().end(Instant::now());
         let trace = traced.as_ref().map(Traced::trace_id);
         self.requests.metrics.computed(begun.saturating_duration_since(accepted), spent, trace.as_deref());
+        if let Some(tenant) = tenant {
+            self.requests.metrics.computed_for(&tenant, spent.total());
+        }
         advanced?;
         if let Some(before) = before {
             let txn = self.machine.records().nth(before).map(|record| record.txn);

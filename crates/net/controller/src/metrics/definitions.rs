@@ -89,6 +89,10 @@ definitions! {
     WAITING = Gauge "weft_waiting" ["queue"]: "Requests that wait for the engine: `changes`, `questions`";
     BUSY = Gauge "weft_engine_busy" [] Seconds: "How long the engine has been at its present piece of work; 0 while it waits";
 
+    TENANT_CHANGES = Counter "weft_tenant_changes" ["tenant"]:
+        "Requests of a tenant that change objects, whatever their result: the first 1,000 tenants to make one, and `(others)`. Requests of operators are not among them";
+    TENANT_TIME = Counter "weft_tenant" ["tenant"] Seconds: "Time of the engine that they took";
+
     API_REQUESTS = Counter "weft_api_requests" ["call", "code"]:
         "Answers of the API, by path or call of gRPC, and by status of HTTP or code of gRPC. Those of callers who were not admitted are of the call `(refused)`";
     API_TIME = Histogram "weft_api_request" ["call"] Seconds: "Time until an answer of the API begins";
@@ -123,6 +127,17 @@ definitions! {
     REFUSALS = Counter "weft_switch_refusals" ["code"]:
         "Flows, groups and ports that switches refused, by the name of the error in Open vSwitch, or `other`; `(more)` counts those beyond the first few of a transaction";
     DRIVER_FAILURES = Counter "weft_switch_driver_failures" []: "Failures of drivers of switches, which then restart";
+
+    DROPPED_PACKETS = Counter "weft_dropped_packets" ["cause"]:
+        "Packets that switches have dropped, by cause, if `metrics_counters` names `drops`. Counting begins with the first reading of a switch after a start of the controller";
+    DROPPED_BYTES = Counter "weft_dropped" ["cause"] Bytes: "Their bytes";
+    COUNTER_PACKETS = Counter "weft_counter_packets" ["counter", "object"]:
+        "Packets that switches have counted for an object, by the table of counters that `metrics_counters` names: the first 1,000 objects of each, and `(others)`. Counting begins as for drops";
+    COUNTER_BYTES = Counter "weft_counter" ["counter", "object"] Bytes: "Their bytes";
+    COUNTER_DROPPED = Counter "weft_counter_dropped_packets" ["counter", "object"]: "Packets that meters have dropped for an object";
+    COUNTER_SWITCHES = Gauge "weft_counter_switches" ["counter", "result"]:
+        "Switches of the last reading: `read`, `unread` (not connected, or too late; their packets count with the next reading)";
+    COUNTER_TIME = Gauge "weft_counter_reading" ["counter"] Seconds: "Time of the last reading of all switches";
 
     JOURNAL_SIZE = Gauge "weft_journal" [] Bytes: "Size of the journal";
     JOURNAL_RECORDS = Counter "weft_journal_records" []: "Transactions written to the journal";

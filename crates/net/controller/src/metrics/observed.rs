@@ -18,7 +18,7 @@ use weft_core::fleet::SwitchStatus;
 use weft_core::rules::Rules;
 use weft_core::status::Status;
 
-use super::{Labels, Metrics, of, register, registered};
+use super::{Labels, Metrics, OTHERS, Times, of, register, registered};
 
 /// The switches that have series of their own: the worst ones.
 const SWITCHES_MAX: usize = 20;
@@ -26,8 +26,6 @@ const SWITCHES_MAX: usize = 20;
 const RULES_MAX: usize = 50;
 /// The tables that have series of their own: the largest ones.
 const TABLES_MAX: usize = 1000;
-/// The series that stands for the rest.
-const OTHERS: &str = "(others)";
 
 type Numbers = Family<Labels, Gauge>;
 type Reals = Family<Labels, Gauge<f64, AtomicU64>>;
@@ -203,7 +201,7 @@ fn of_stored(registry: &mut Registry, stored: &StoredRows, rules: &Rules, metric
     for relation in others {
         add(OTHERS, "", (relation.rows, relation.bytes + relation.index_bytes));
     }
-    let times: Family<Labels, Counter<f64, AtomicU64>> = registered(registry, &of::RULE_TIME);
+    let times: Times = registered(registry, &of::RULE_TIME);
     let of_rule = |work: &WorkOfRule| {
         let fingerprint = program.rules.get(work.rule.0 as usize)?.fingerprint;
         Some((metrics.time_of_rule(fingerprint, work.nanos), fingerprint))

@@ -15,6 +15,12 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
+    /// The time of all stages.
+    pub(crate) fn total(&self) -> Duration {
+        let Spent { validate, derive, number, follow } = *self;
+        validate + derive + number + follow
+    }
+
     fn of(&mut self, stage: Stage) -> &mut Duration {
         match stage {
             Stage::Validate => &mut self.validate,

@@ -45,6 +45,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         tokens: None,
         probe: PROBE,
         settings: controller::Config::default().settings(),
+        counters: controller::Config::default().counters(),
         rules,
         evaluator: Arc::new(|rules: &Rules| Ok(reference(rules) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),

@@ -85,6 +85,7 @@ pub(super) struct Rates {
     stages: Vec<Rate>,
     calls: Vec<Rate>,
     rules: Vec<Rate>,
+    tenants: Vec<Rate>,
     behind: Vec<Behind>,
 }
 
@@ -132,6 +133,15 @@ impl Rates {
             .filter(|rule| rule.load > 0.0)
             .collect();
         rules.sort_by(|a, b| b.load.total_cmp(&a.load));
+        let tenant = |tenant: &String| {
+            let count = growth("weft_tenant_changes_total", tenant);
+            let spent = growth("weft_tenant_seconds_total", tenant);
+            let mean = if count > 0.0 { spent / count } else { 0.0 };
+            Rate { name: tenant.clone(), often: count / seconds, mean, load: spent / seconds }
+        };
+        let tenants = labels("weft_tenant_changes_total");
+        let mut tenants: Vec<Rate> = tenants.iter().map(tenant).filter(|tenant| tenant.often > 0.0).collect();
+        tenants.sort_by(|a, b| b.load.total_cmp(&a.load));
         let names =
             labels("weft_switch_lag_seconds").into_iter().chain(labels("weft_switch_pending_transactions"));
         let names: std::collections::BTreeSet<String> = names.collect();
@@ -168,6 +178,7 @@ impl Rates {
             stages: STAGES.map(|stage| rate_of("weft_stage_seconds", stage)).into(),
             calls,
             rules,
+            tenants,
             behind,
         }
     }
@@ -210,6 +221,12 @@ impl Rates {
             });
             text = text + "\n" + &aligned(["SWITCH BEHIND", "SECONDS", "PENDING"], behind);
         }
+        if !self.tenants.is_empty() {
+            let tenants = self.tenants.iter().take(lines).map(|Rate { name, often, mean, load }| {
+                [cut(name).into_owned(), format!("{often:.1}"), milliseconds(*mean), percent(*load)]
+            });
+            text = text + "\n" + &aligned(["TENANT", "A SECOND", "MEAN MS", "LOAD"], tenants);
+        }
         if !self.rules.is_empty() {
             let rules = self.rules.iter().take(lines);
             let rules = rules.map(|rule| [cut(&rule.name).into_owned(), percent(rule.load)]);
@@ -220,8 +237,15 @@ impl Rates {
 
     /// The same as a line of JSON. Times are in seconds.
     pub(super) fn json(&self, lines: usize) -> String {
-        let rate = |Rate { name, often, mean, load }: &Rate| json!({"name": name, "rate": often, "mean_seconds": mean, "load": (!WAITS.contains(&name.as_str())).then_some(load)});
+        let rate = |Rate { name, often, mean, load }: &Rate| json!({"name": name, "rate": often, "mean_seconds": mean, "load": load});
         let rates = |rates: &[Rate]| rates.iter().take(lines).map(rate).collect::<Vec<Json>>();
+        let stage = |stage: &Rate| {
+            let mut shown = rate(stage);
+            if WAITS.contains(&stage.name.as_str()) {
+                shown["load"] = Json::Null;
+            }
+            shown
+        };
         let behind = self.behind.iter().take(lines).map(|Behind { switch, lag, pending }| {
             json!({"switch": switch, "lag_seconds": lag, "pending": pending})
         });
@@ -236,9 +260,10 @@ impl Rates {
             "waiting": self.waiting,
             "busy_seconds": self.busy,
             "requests": self.requests.iter().cloned().collect::<BTreeMap<_, _>>(),
-            "stages": self.stages.iter().map(rate).collect::<Vec<_>>(),
+            "stages": self.stages.iter().map(stage).collect::<Vec<_>>(),
             "calls": rates(&self.calls),
             "rules": rates(&self.rules),
+            "tenants": rates(&self.tenants),
             "behind": behind.collect::<Vec<_>>(),
         });
         format!("{line}\n")
@@ -270,6 +295,9 @@ weft_rule_seconds_total{rule=\"flow (a.nlog:3)\"} 0.5
 process_cpu_seconds_total 2.5
 weft_api_request_seconds_sum{call=\"Apply\"} 9.0
 weft_api_request_seconds_count{call=\"Apply\"} 100
+weft_tenant_changes_total{tenant=\"acme\"} 5
+weft_tenant_seconds_total{tenant=\"acme\"} 0.25
+weft_tenant_changes_total{tenant=\"idle\"} 5
 ";
     const NOW: &str = "\
 weft_build_info{version=\"0.1.0\"} 1
@@ -291,6 +319,11 @@ process_cpu_seconds_total 3.5
 process_resident_memory_bytes 104857600
 weft_api_request_seconds_sum{call=\"Apply\"} 0.5
 weft_api_request_seconds_count{call=\"Apply\"} 10
+weft_tenant_changes_total{tenant=\"acme\"} 15
+weft_tenant_seconds_total{tenant=\"acme\"} 0.5
+weft_tenant_changes_total{tenant=\"idle\"} 5
+weft_tenant_changes_total{tenant=\"loud\"} 40
+weft_tenant_seconds_total{tenant=\"loud\"} 1.0
 ";
 
     #[test]
@@ -315,12 +348,21 @@ weft_api_request_seconds_count{call=\"Apply\"} 10
             SWITCH BEHIND  SECONDS  PENDING
             hv3            1.2      4
 
+            TENANT  A SECOND  MEAN MS  LOAD
+            loud    20.0      25.000   50.0 %
+            acme    5.0       25.000   12.5 %
+
             RULE             LOAD
             flow (a.nlog:3)  5.0 %
         "]]
         .assert_eq(&rates.screen(10));
         let json: Json = serde_json::from_str(&rates.json(10)).unwrap();
         assert_eq!(json["requests"], json!({"applied": 20.0, "refused": 1.0}));
+        assert_eq!(
+            json["tenants"][0],
+            json!({"name": "loud", "rate": 20.0, "mean_seconds": 0.025, "load": 0.5})
+        );
+        assert_eq!([&json["stages"][0]["load"], &json["stages"][2]["load"]], [&Json::Null, &json!(0.1)]);
         assert_eq!(json["behind"], json!([{"switch": "hv3", "lag_seconds": 1.25, "pending": 4.0}]));
     }
 }

@@ -1,5 +1,6 @@
-//! `flood_limit`: what is flooded beyond it is dropped and counted, and known unicast is not.
+//! `flood_limit`: what is flooded beyond it is dropped and counted, in the metrics too, and known unicast is not.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use lab::{Taps, VmSpec, frame};
@@ -55,9 +56,29 @@ fn counted(testbed: &Testbed) -> (u64, u64) {
     (row["frames"].as_u64().unwrap(), row["dropped"].as_u64().unwrap())
 }
 
+/// A series of the metrics about these counters; nothing before the first reading.
+fn in_metrics(testbed: &Testbed, series: &str) -> Option<u64> {
+    let address = testbed.controller_address();
+    let socket = address.strip_prefix("unix:").unwrap();
+    let mut curl = Command::new("curl");
+    let output =
+        curl.args(["-sS", "--fail", "--unix-socket", socket, "http://localhost/metrics"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}
+
+/// The metrics say that the meter of loud-1 has dropped so many frames, or more.
+fn wait_for_total(testbed: &Testbed, least: u64) -> u64 {
+    let series = "weft_counter_dropped_packets_total{counter=\"flood-drops\",object=\"loud-1\"}";
+    wait_for("the total of dropped frames", || in_metrics(testbed, series).filter(|total| *total >= least))
+}
+
 #[test]
 fn a_port_floods_as_much_as_it_may_and_the_rest_is_counted_also_after_a_restart_of_its_switch() {
-    let testbed = Testbed::start(Settings { hosts: 2, ..settings("flood") }).unwrap();
+    let configuration = ["metrics_counters = \"flood-drops\"", "metrics_counters_every = 1"];
+    let configuration = configuration.map(str::to_owned).into();
+    let testbed = Testbed::start(Settings { hosts: 2, configuration, ..settings("flood") }).unwrap();
     bring_up(&testbed, NETWORK, &machines());
     let lab = testbed.lab().unwrap();
     lab.warm_underlay().unwrap();
@@ -80,8 +101,15 @@ fn a_port_floods_as_much_as_it_may_and_the_rest_is_counted_also_after_a_restart_
             "to {to:x?}: {arrived} of {FRAMES} arrived in {took:.2} s, {dropped} of {frames} counted as dropped"
         );
     };
+    wait_for("a reading of the meter", || {
+        let read = in_metrics(&testbed, "weft_counter_switches{counter=\"flood-drops\",result=\"read\"}");
+        read.filter(|switches| *switches == 1)
+    });
+    let (_, at_first) = counted(&testbed);
     limited(frame::BROADCAST, "loud-2");
     limited(nobody, "any-3");
+    let (_, now) = counted(&testbed);
+    let total = wait_for_total(&testbed, now - at_first);
     assert_eq!(send(&taps, (loud, "loud-1"), other, "loud-2").0, FRAMES as usize, "known unicast");
     assert_eq!(
         send(&taps, (other, "loud-2"), frame::BROADCAST, "loud-1").0,
@@ -102,6 +130,9 @@ fn a_port_floods_as_much_as_it_may_and_the_rest_is_counted_also_after_a_restart_
     testbed.wait_in_sync().unwrap();
     lab.warm_underlay().unwrap();
     limited(frame::BROADCAST, "loud-2");
+    // The total does.
+    let (_, since) = counted(&testbed);
+    assert!(wait_for_total(&testbed, total + since) < 3 * u64::from(FRAMES) + total, "{total} {since}");
 
     // Without the limit, the meter is gone and everything passes.
     let free = "{kind: switch_port, id: loud-1, switch: loud, addresses: [{mac: '02:00:00:00:06:01', ips: [10.6.0.1]}]}";

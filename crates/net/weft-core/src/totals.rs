@@ -1,0 +1,209 @@
+//! Totals that only grow, made of counters of switches that begin anew: with a switch that restarts, and with each flow that is written again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use switch_model::FlowKey;
+
+/// The owners that have totals of their own.
+const OWNERS_MAX: usize = 1000;
+
+/// A number of packets, and of their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// The packets.
+    pub packets: u64,
+    /// The bytes.
+    pub bytes: u64,
+    /// The packets that a meter has dropped.
+    pub dropped: u64,
+}
+
+/// What counts on a host: a hash of the flow, or of the number of the meter. Two of a host that share one would be taken for each other, which
+/// of a million has a chance of one in thirty million.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Source(u64);
+
+/// What a source has counted for an owner, since the switch has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The source. It may count for several owners.
+    pub source: Source,
+    /// What it counts for: the id of an object, or a cause of drops.
+    pub owner: Arc<str>,
+    /// The count.
+    pub count: Count,
+}
+
+/// The totals of one kind of counters: of each owner, what its sources have counted since the first reading of their host.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// By host and source, the last count.
+    hosts: HashMap<Arc<str>, HashMap<Source, Count>>,
+    owners: BTreeMap<Arc<str>, Count>,
+    /// Of the owners beyond the first ones.
+    others: Count,
+}
+
+impl Count {
+    /// What was counted since `before`. A smaller count is that of another flow, which began at nothing.
+    fn since(self, before: Count) -> Count {
+        if self.packets < before.packets || self.bytes < before.bytes || self.dropped < before.dropped {
+            return self;
+        }
+        Count {
+            packets: self.packets - before.packets,
+            bytes: self.bytes - before.bytes,
+            dropped: self.dropped - before.dropped,
+        }
+    }
+
+    fn add(&mut self, more: Count) {
+        self.packets = self.packets.saturating_add(more.packets);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+        self.dropped = self.dropped.saturating_add(more.dropped);
+    }
+}
+
+impl Source {
+    /// A flow.
+    pub fn flow(key: &FlowKey) -> Source {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        Source(hasher.finish())
+    }
+
+    /// A meter, by its number.
+    pub fn meter(number: u32) -> Source {
+        let mut hasher = DefaultHasher::new();
+        ("meter", number).hash(&mut hasher);
+        Source(hasher.finish())
+    }
+}
+
+impl Totals {
+    /// All that the sources of a host have counted. The first time, that is where counting begins: nobody knows how much of it was counted
+    /// since the controller started. What comes later counts whole.
+    pub fn read(&mut self, host: &str, samples: impl IntoIterator<Item = Sample>) {
+        let before = self.hosts.get(host);
+        let mut now = HashMap::new();
+        for Sample { source, owner, count } in samples {
+            now.insert(source, count);
+            let more = match before {
+                None => Count::default(),
+                Some(before) => count.since(before.get(&source).copied().unwrap_or_default()),
+            };
+            let is_known = self.owners.contains_key(&owner);
+            let total = if is_known || self.owners.len() < OWNERS_MAX {
+                self.owners.entry(owner).or_default()
+            } else {
+                &mut self.others
+            };
+            total.add(more);
+        }
+        match self.hosts.get_mut(host) {
+            Some(known) => *known = now,
+            None => drop(self.hosts.insert(host.into(), now)),
+        }
+    }
+
+    /// There are these hosts and owners, and no others. Owners that no source counts for yet have a total of nothing, so that their first packet
+    /// is an increase.
+    pub fn know(&mut self, is_host: impl Fn(&str) -> bool, owners: &BTreeSet<Arc<str>>) {
+        self.hosts.retain(|host, _| is_host(host));
+        self.owners.retain(|owner, _| owners.contains(owner));
+        for owner in owners {
+            if self.owners.len() >= OWNERS_MAX {
+                break;
+            }
+            self.owners.entry(owner.clone()).or_default();
+        }
+    }
+
+    /// The totals by owner.
+    pub fn owners(&self) -> impl Iterator<Item = (&str, Count)> {
+        self.owners.iter().map(|(owner, count)| (&**owner, *count))
+    }
+
+    /// The total of all other owners.
+    pub fn others(&self) -> Count {
+        self.others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sample(source: u32, owner: &str, packets: u64) -> Sample {
+        let count = Count { packets, bytes: 100 * packets, dropped: 0 };
+        Sample { source: Source::meter(source), owner: owner.into(), count }
+    }
+
+    fn packets(totals: &Totals) -> Vec<(&str, u64)> {
+        totals.owners().map(|(owner, count)| (owner, count.packets)).collect()
+    }
+
+    #[test]
+    fn counting_begins_with_the_first_reading_of_a_host_and_goes_on_over_restarts() {
+        let mut totals = Totals::default();
+        totals.read("hv1", [sample(1, "web", 50)]);
+        assert_eq!(packets(&totals), [("web", 0)]);
+        totals.read("hv1", [sample(1, "web", 60), sample(2, "web", 7)]);
+        assert_eq!(packets(&totals), [("web", 17)], "a new flow counts whole");
+        totals.read("hv2", [sample(1, "web", 1000)]);
+        assert_eq!(packets(&totals), [("web", 17)], "another host begins");
+        totals.read("hv1", [sample(1, "web", 4), sample(2, "web", 7)]);
+        assert_eq!(packets(&totals), [("web", 21)], "the flow was written again");
+        totals.read("hv1", []);
+        totals.read("hv1", [sample(2, "web", 9)]);
+        assert_eq!(packets(&totals), [("web", 30)], "so was this one");
+    }
+
+    #[test]
+    fn a_source_counts_for_each_of_its_owners() {
+        let mut totals = Totals::default();
+        totals.read("hv1", []);
+        totals.read("hv1", [sample(1, "a", 3), sample(1, "b", 3)]);
+        totals.read("hv1", [sample(1, "a", 5), sample(1, "b", 5)]);
+        assert_eq!(packets(&totals), [("a", 5), ("b", 5)]);
+    }
+
+    #[test]
+    fn series_are_bounded_and_go_with_their_owners() {
+        let mut totals = Totals::default();
+        totals.read("hv1", []);
+        let names: Vec<String> = (0..OWNERS_MAX + 5).map(|number| format!("o{number:04}")).collect();
+        let all = || names.iter().zip(1..).map(|(name, source)| sample(source, name, 2));
+        totals.read("hv1", all());
+        assert_eq!((totals.owners().count(), totals.others().packets), (OWNERS_MAX, 10));
+        totals.know(|_| true, &["o0001".into(), "new".into()].into());
+        assert_eq!(packets(&totals), [("new", 0), ("o0001", 2)]);
+        totals.know(|_| false, &BTreeSet::new());
+        totals.read("hv1", all());
+        assert_eq!(
+            packets(&totals).iter().map(|(_, packets)| packets).sum::<u64>(),
+            0,
+            "the host is a new one"
+        );
+    }
+
+    proptest! {
+        /// Whatever switches say, a total never falls, and it never has more than they have counted.
+        #[test]
+        fn totals_only_grow(readings in prop::collection::vec((0..3u32, prop::collection::vec((0..4u32, 0..100u64), 0..4)), 1..40)) {
+            let (mut totals, mut last, mut most) = (Totals::default(), 0, 0);
+            for (host, samples) in readings {
+                let samples: BTreeMap<u32, u64> = samples.into_iter().collect();
+                most += samples.values().sum::<u64>();
+                totals.read(&format!("hv{host}"), samples.into_iter().map(|(source, packets)| sample(source, "web", packets)));
+                let now = totals.owners().map(|(_, count)| count.packets).sum::<u64>();
+                prop_assert!(last <= now && now <= most, "{last} {now} {most}");
+                last = now;
+            }
+        }
+    }
+}
