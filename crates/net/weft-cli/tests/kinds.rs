@@ -10,7 +10,8 @@ use weft_core::rules::Rules;
 use crate::support::root;
 
 /// The files that name several kinds of the built-in rules, and why.
-const NAMING: [(&str, &str); 6] = [
+const NAMING: [(&str, &str); 7] = [
+    ("crates/net/controller/src/metrics/definitions.rs", "labels that have the names of kinds"),
     (
         "crates/net/packet-trace/src/cause.rs",
         "the objects on a switch that say why no port there has an address",

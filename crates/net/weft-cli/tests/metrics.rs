@@ -18,6 +18,7 @@ use crate::support::Folder;
 use crate::support::controller::{Controller, DEADLINE};
 
 const NETWORK: &str = "{kind: switch, id: blue}\n---\n{kind: switch, id: red}\n---\n\
+                       {kind: switch_port, id: door, switch: blue}\n---\n\
                        {kind: acl, id: web, switch: blue, direction: to_port, priority: 100, action: allow_related}\n---\n\
                        {kind: transport_node, id: hv1, ip: 10.1.0.1, ovsdb: 'tcp:127.0.0.1:1', openflow: 'tcp:127.0.0.1:1'}";
 
@@ -72,7 +73,7 @@ impl Busy {
         let deadline = Instant::now() + DEADLINE;
         loop {
             let text = self.metrics("accept: text/plain");
-            if text.contains("weft_counter_packets_total{") {
+            if text.contains("weft_counted_packets_total{") {
                 return;
             }
             assert!(Instant::now() < deadline, "{text}");
@@ -159,7 +160,7 @@ fn every_metric_is_in_the_reference_and_promtool_finds_no_fault() {
         "weft_switch_lag_seconds",
         "weft_tenant_changes_total",
         "weft_tenant_seconds_total",
-        "weft_counter_dropped_packets_total",
+        "weft_counted_dropped_packets_total",
     ];
     for definition in
         DEFINITIONS.iter().map(ToString::to_string).filter(|name| !absent.contains(&name.as_str()))
@@ -175,8 +176,8 @@ fn every_metric_is_in_the_reference_and_promtool_finds_no_fault() {
         ("weft_journal_folds_total", ("result", "failed")),
         ("weft_switch_connections_total", ("channel", "openflow")),
         ("weft_dropped_packets_total", ("cause", "acl")),
-        ("weft_counter_packets_total", ("object", "web")),
-        ("weft_counter_switches", ("result", "read")),
+        ("weft_counted_packets_total", ("object", "web")),
+        ("weft_counted_switches", ("result", "read")),
     ] {
         let has =
             |labels: &BTreeMap<String, String>| labels.get(label.0).is_some_and(|value| value == label.1);
@@ -206,7 +207,7 @@ fn every_metric_is_in_the_reference_and_promtool_finds_no_fault() {
     assert!(of("weft_api_requests_total", Some(("call", "Apply"))) >= 3, "{text}");
     assert!(of("weft_memory_bytes", Some(("part", "rows"))) > 0, "{text}");
 
-    assert_eq!(of("weft_counter_switches", Some(("counter", "drops"))), 1, "{text}");
+    assert_eq!(of("weft_counted_switches", Some(("counter", "drops"))), 1, "{text}");
     let log = Controller::log(&busy.folder);
     let warnings = log.matches("the rules have no such counters").count();
     assert!(warnings == 1 && log.contains("counter=no-such known=\"acl-packets, "), "{log}");

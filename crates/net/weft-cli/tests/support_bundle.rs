@@ -189,7 +189,12 @@ async fn an_anonymised_bundle_has_no_name_and_no_address_of_a_tenant() {
     assert_eq!(status["tenants"][0]["tenant"], names["hidden-tenant"].as_str());
     assert_eq!(status["objects"]["switch_port"], 2);
     let problems = bundle.json("problems.json");
-    assert_eq!(problems, json!([{"kind": "transport_node", "id": node, "code": "no-tunnel-port"}]));
+    let since = problems[0]["since"].as_str().unwrap();
+    assert!(since.starts_with("20") && since.ends_with('Z'), "{since}");
+    assert_eq!(
+        problems,
+        json!([{"kind": "transport_node", "id": node, "code": "no-tunnel-port", "since": since}])
+    );
     assert_eq!(bundle.json("versions.json")["open_vswitch"], json!({node: ""}));
     let configuration = bundle.text("configuration.toml");
     assert!(configuration.contains("\nworkers = 1\n") && configuration.contains("# advertise is left out\n"));

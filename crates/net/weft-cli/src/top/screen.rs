@@ -362,7 +362,10 @@ weft_tenant_seconds_total{tenant=\"loud\"} 1.0
             json["tenants"][0],
             json!({"name": "loud", "rate": 20.0, "mean_seconds": 0.025, "load": 0.5})
         );
-        assert_eq!([&json["stages"][0]["load"], &json["stages"][2]["load"]], [&Json::Null, &json!(0.1)]);
+        assert_eq!(
+            [&json["stages"][0]["load"], &json["stages"][2]["load"]],
+            [&Json::Null, &json!(rates.stages[2].load)]
+        );
         assert_eq!(json["behind"], json!([{"switch": "hv3", "lag_seconds": 1.25, "pending": 4.0}]));
     }
 }

@@ -70,7 +70,7 @@ fn in_metrics(testbed: &Testbed, series: &str) -> Option<u64> {
 
 /// The metrics say that the meter of loud-1 has dropped so many frames, or more.
 fn wait_for_total(testbed: &Testbed, least: u64) -> u64 {
-    let series = "weft_counter_dropped_packets_total{counter=\"flood-drops\",object=\"loud-1\"}";
+    let series = "weft_counted_dropped_packets_total{counter=\"flood-drops\",object=\"loud-1\"}";
     wait_for("the total of dropped frames", || in_metrics(testbed, series).filter(|total| *total >= least))
 }
 
@@ -102,7 +102,7 @@ fn a_port_floods_as_much_as_it_may_and_the_rest_is_counted_also_after_a_restart_
         );
     };
     wait_for("a reading of the meter", || {
-        let read = in_metrics(&testbed, "weft_counter_switches{counter=\"flood-drops\",result=\"read\"}");
+        let read = in_metrics(&testbed, "weft_counted_switches{counter=\"flood-drops\",result=\"read\"}");
         read.filter(|switches| *switches == 1)
     });
     let (_, at_first) = counted(&testbed);
