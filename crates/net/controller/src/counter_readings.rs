@@ -14,7 +14,7 @@ use weft_core::totals::{Sample, Totals};
 use crate::config::CounterSettings;
 use crate::engine::{Engine, Stopping};
 use crate::flow_counts::{self, Counted};
-use crate::metrics::{DROPS, Read};
+use crate::metrics::{DROPS, LastReading};
 use crate::surveys::{Survey, Surveys};
 
 /// Reads them while the controller runs.
@@ -118,13 +118,13 @@ impl CounterReadings {
                         read += 1;
                     }
                     Err(error) => {
-                        debug!(host, counter = name, %error, "the counters of a switch were not read")
+                        debug!(host, counter = name, %error, "the counters of a switch were not read");
                     }
                 }
             }
             let (growing, took) = (plan.growing(), begun.elapsed());
-            let read = Read { growing, read, unread: hosts - read, took };
-            self.engine.metrics().counters().set(name, read, totals);
+            let last = LastReading { growing, read, unread: hosts - read, took };
+            self.engine.metrics().counters().set(name, last, totals);
         }
         Ok(())
     }

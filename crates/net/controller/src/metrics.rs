@@ -25,7 +25,7 @@ use weft_core::fleet::News;
 use weft_core::machine::Applied;
 
 use self::counters::OfCounters;
-pub(crate) use self::counters::{DROPS, Read};
+pub(crate) use self::counters::{DROPS, LastReading};
 use self::definitions as of;
 pub use self::definitions::{DEFINITIONS, Definition, Kind, Unit};
 pub(crate) use self::observed::{Observed, Stored};
@@ -104,13 +104,16 @@ struct OfSwitches {
     driver_failures: Counter,
 }
 
+/// Changes, and the time for them.
+type SeriesOfTenant = (Counter, Counter<f64, AtomicU64>);
+
 /// What tenants ask of the engine.
 #[derive(Debug)]
 struct OfTenants {
     changes: Counters,
     time: Times,
     /// The series of each.
-    known: Mutex<BTreeMap<String, (Counter, Counter<f64, AtomicU64>)>>,
+    known: Mutex<BTreeMap<String, SeriesOfTenant>>,
 }
 
 #[derive(Debug)]

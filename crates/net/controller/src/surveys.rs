@@ -43,11 +43,14 @@ pub(crate) fn read(to_read: ToRead, drivers: &Running, node: &str) -> Asking<Cou
     })
 }
 
+/// What is made of the answer of a switch.
+type Take<A, T> = dyn Fn(&str, Result<A, ReadError>) -> T + Send + Sync;
+
 /// Switches that are asked, when it is this survey's turn.
 pub(crate) struct Survey<A, T> {
     readings: std::vec::IntoIter<(String, Asking<A>)>,
     asked: JoinSet<Result<T, JoinError>>,
-    take: Arc<dyn Fn(&str, Result<A, ReadError>) -> T + Send + Sync>,
+    take: Arc<Take<A, T>>,
     deadline: Instant,
     _turn: Option<OwnedSemaphorePermit>,
 }

@@ -24,7 +24,7 @@ pub(crate) struct OfCounters(Mutex<BTreeMap<String, Known>>);
 
 /// A reading of all switches.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Read {
+pub(crate) struct LastReading {
     /// What they count.
     pub(crate) growing: Growing,
     /// The switches that have answered.
@@ -37,14 +37,14 @@ pub(crate) struct Read {
 
 #[derive(Debug)]
 struct Known {
-    last: Read,
+    last: LastReading,
     /// By cause or object.
     totals: Vec<(String, Count)>,
 }
 
 impl OfCounters {
     /// After a reading of all switches, these are the totals.
-    pub(crate) fn set(&self, name: &str, last: Read, totals: &Totals) {
+    pub(crate) fn set(&self, name: &str, last: LastReading, totals: &Totals) {
         let mut all: Vec<_> = totals.owners().map(|(owner, count)| (owner.to_owned(), count)).collect();
         if totals.others() != Count::default() {
             all.push((OTHERS.to_owned(), totals.others()));
@@ -72,7 +72,7 @@ impl OfCounters {
             let counter: Counter = counters.get_or_create_owned(labels);
             counter.inc_by(value);
         };
-        for (name, Known { last: Read { growing, read, unread, took }, totals }) in &*self.known() {
+        for (name, Known { last: LastReading { growing, read, unread, took }, totals }) in &*self.known() {
             let counter = ("counter", Cow::Owned(name.clone()));
             for (result, count) in [("read", read), ("unread", unread)] {
                 let labels = vec![counter.clone(), ("result", Cow::Borrowed(result))];
