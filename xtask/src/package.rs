@@ -15,8 +15,9 @@ use anyhow::{Context, Result, bail};
 use crate::setup::{DEB, cargo_tool};
 use crate::{cargo_command, release};
 
-/// The most that the program may take, so that it does not grow unnoticed. The aim is 34 MB; code is some 36 MB of it, and its unwind tables 6 MB.
-const LARGEST_PROGRAM: u64 = 53_000_000;
+/// The most that the program may take, so that it does not grow unnoticed. Where it has to be smaller, more crates can be built for size: the
+/// profile `release` says which ones are.
+const LARGEST_PROGRAM: u64 = 34_000_000;
 
 /// The shells that have completions.
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
