@@ -19,7 +19,7 @@ const BILL_OF_MATERIALS: &str = "weft.cdx.json";
 /// addresses to relocate is packed (`DT_RELR`, which glibc 2.36 of Debian 12 is the first to read).
 const LINKER_OPTIONS: &[&str] = if cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))
 {
-    &["-C", "link-arg=-Wl,--icf=all", "-C", "link-arg=-Wl,--pack-dyn-relocs=relr"]
+    &["-C", "link-arg=-Wl,--icf=all", "-C", "link-arg=-Wl,-z,pack-relative-relocs"]
 } else {
     &[]
 };

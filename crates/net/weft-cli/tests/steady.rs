@@ -106,6 +106,8 @@ fn run(runtime: &Runtime, changes: u64, seed: u64) -> (Size, Size) {
                         .unwrap();
                 }
             }
+            settled(&mut client).await;
+            println!("start {start}, before any change: {:?}", size(&mut controller, &folder).await);
             // Within a start, nothing may grow with the changes; from start to start, nothing with the state. Before that, what the controller
             // keeps of the past fills up to its limits: receipts, versions of objects, answers to requests that may be repeated.
             let mut sizes = [part / 3, part - part / 3].into_iter();
