@@ -148,12 +148,12 @@ impl Fleet {
         self.now = now;
     }
 
-    /// The time.
+    /// The time on the wall clock.
     pub(crate) fn wall(&self) -> SystemTime {
         self.now.wall
     }
 
-    /// The same time, as delays are measured.
+    /// The time on the clock that never goes back.
     pub(crate) fn now(&self) -> Moment {
         self.now.instant.saturating_duration_since(self.begun)
     }

@@ -307,6 +307,7 @@ mod tests {
         receipts.take_changed();
         assert_eq!(receipts.since(0).count(), 1, "the last one is kept whatever its size");
     }
+
     #[test]
     fn receipts_that_all_switches_have_answered_go_earlier() {
         let mut receipts = Receipts::default();

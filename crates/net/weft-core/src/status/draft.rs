@@ -125,15 +125,12 @@ impl Draft {
         if begins.is_some() {
             parts.since.begin(parts.own.iter().chain(parts.problems.iter()), now);
         } else {
-            let touched = problems.iter().flat_map(|changes| changes.new.iter().chain(&changes.gone));
-            let touched = touched.chain(&own_before).chain(&parts.own);
-            let is_there = |problem: &Problem| {
-                let mut same = parts.problems.of(&problem.kind, &problem.id).chain(&parts.own);
-                same.any(|other| {
-                    (&other.kind, &other.id, &other.code) == (&problem.kind, &problem.id, &problem.code)
-                })
-            };
-            parts.since.change(touched, is_there, now);
+            for changes in &problems {
+                parts.since.change(&changes.gone, &changes.new, now);
+            }
+            if own_before != parts.own {
+                parts.since.change(&own_before, &parts.own, now);
+            }
         }
         for (key, after) in &objects {
             let before = parts.history.get(&key.kind, &key.id);

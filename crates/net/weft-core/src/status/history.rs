@@ -21,8 +21,8 @@
 //!
 //! # Bounds
 //!
-//! The history is bounded by number, also beside the objects that there are, and by bytes ([`Bounds`]). The oldest revisions go first, each as a whole. Whoever asks for one that is gone
-//! lists again. A watcher has no queue: it has a [`Cursor`], and reads from here at its own pace.
+//! The history is bounded by bytes and by number: in a small network, by twice the number of its objects ([`Bounds`]). The oldest revisions go
+//! first, each as a whole. Whoever asks for one that is gone lists again. A watcher has no queue: it has a [`Cursor`], and reads from here at its own pace.
 
 use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -121,7 +121,8 @@ pub struct Following {
 pub(super) struct Bounds {
     /// The most versions, however many objects there are.
     pub(super) versions: usize,
-    /// The most versions where two for each object are less.
+    /// The most versions where two for each object are less. The newest revision stays even if it has more: whoever was up to date before a
+    /// large deletion learns of it.
     pub(super) of_few_objects: usize,
     pub(super) bytes: usize,
 }
@@ -261,10 +262,12 @@ impl History {
     /// Drops the oldest revisions until the rest is within the bounds.
     fn forget(&mut self) -> Vec<Arc<Version>> {
         let objects: usize = self.now.values().map(BTreeMap::len).sum();
-        let most = self.bounds.of_few_objects.max(2 * objects).min(self.bounds.versions);
+        let of_few = self.bounds.of_few_objects.max(2 * objects);
         let mut dropped = Vec::new();
-        while (self.versions.len() > most || self.bytes > self.bounds.bytes)
-            && let Some(oldest) = self.versions.front()
+        while let Some(oldest) = self.versions.front()
+            && (self.versions.len() > self.bounds.versions
+                || self.bytes > self.bounds.bytes
+                || (self.versions.len() > of_few && oldest.revision < self.newest))
         {
             self.since = oldest.revision;
             while let Some(version) = self.versions.pop_front_if(|version| version.revision == self.since) {

@@ -390,3 +390,19 @@ fn a_small_network_has_a_short_history() {
     };
     assert_eq!([1, 10, 11, 24, 25, 26, 200].map(kept), [20, 20, 22, 48, 50, 50, 50]);
 }
+
+#[test]
+fn whoever_is_up_to_date_learns_of_a_large_deletion() {
+    let kinds = Kinds::new();
+    let keys: Vec<ObjectKey> =
+        (0..30).map(|number| ObjectKey::new(KINDS[0], format!("o{number:02}"))).collect();
+    let mut history = History::bounded(Bounds { versions: 50, of_few_objects: 20, bytes: usize::MAX });
+    history.begin(KINDS.into_iter().map(Into::into), 1);
+    for (number, key) in keys.iter().enumerate() {
+        let seen = kinds.seen(kinds.object(key, number), number, 1500);
+        history.change(vec![(key.clone(), Some(seen))]);
+    }
+    let known = history.cursor(history.newest()).unwrap();
+    history.change(keys[..28].iter().map(|key| (key.clone(), None)).collect());
+    assert_eq!(history.follow(&known, None, usize::MAX).unwrap().versions.len(), 28);
+}
