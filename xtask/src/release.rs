@@ -15,8 +15,9 @@ const LINE_TABLES: &str = "weft.debug";
 /// The crates that `weft` is made of, with versions and licences, as `CycloneDX` 1.5.
 const BILL_OF_MATERIALS: &str = "weft.cdx.json";
 
-/// What the linker is told beside the usual, for a program a tenth smaller: functions with the same code become one, and the list of
-/// addresses to relocate is packed (`DT_RELR`, which glibc 2.36 of Debian 12 is the first to read).
+/// What the linker is told beside the usual, for a program a tenth smaller. Functions with the same code become one, so a backtrace may name
+/// another function than the one that was called. The list of addresses to relocate is packed (`DT_RELR`, which glibc 2.36 of Debian 12 is
+/// the first to read).
 const LINKER_OPTIONS: &[&str] = if cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))
 {
     &["-C", "link-arg=-Wl,--icf=all", "-C", "link-arg=-Wl,-z,pack-relative-relocs"]

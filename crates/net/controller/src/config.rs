@@ -129,11 +129,12 @@ keys! {
     /// encryption: for a Prometheus or an agent that runs here. Others read `/metrics` at the address of the API, in the role `viewer`.
     listen_metrics: Option<SocketAddr> = None, None, "`\"ADDRESS:PORT\"`";
     /// The counters of switches that are read regularly and are in the metrics: `"drops"` (what is dropped in the whole network, by cause), and
-    /// any table of counters that the rules declare and whose counts only grow, such as `"acl-packets"`, by object. `weft get listings` lists them. A
-    /// counter begins at 0 when its switch is read for the first time after a start of the controller. The first 1,000 objects of a name have
-    /// series of their own, and all others share one.
+    /// any table of counters that the rules declare and whose counts only grow, such as `"acl-packets"`, by object. `weft get listings` lists them. The
+    /// totals begin at 0 with a start of the controller, and what a flow or meter has counted before it was read for the first time is not in
+    /// them. The first 1,000 objects of a name have series of their own, and all others share one.
     metrics_counters: CounterNames = CounterNames::default(), Some("[]"), "a name, or a list of names", reload;
-    /// The seconds from one reading of these counters to the next. A reading asks each switch that counts, 64 at a time.
+    /// The seconds from one reading of these counters to the next. A reading asks each switch that counts, 64 at a time, for 20 seconds at most. After
+    /// one that takes long, the switches rest for half of this time.
     metrics_counters_every: NonZeroU32 = seconds(60), Some("60"), "a number from 1", reload;
     /// The controller's certificate, in PEM, and after it those of its authorities up to the root. With it, the API over TCP speaks TLS and
     /// admits clients with a certificate of `tls_authorities`, and switches can have `ssl:` endpoints. Without it, the API over TCP listens

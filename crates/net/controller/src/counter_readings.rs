@@ -23,8 +23,17 @@ pub(crate) struct CounterReadings {
     settings: watch::Receiver<CounterSettings>,
     surveys: Surveys,
     totals: BTreeMap<String, Totals>,
-    /// The names that the log has said to be unknown, and the rules that do not know them.
-    unknown: (Vec<String>, BTreeSet<String>),
+    /// Where the next reading begins among the hosts, so that it is not always the same ones that come too late.
+    from: usize,
+    unknown: Unknown,
+}
+
+/// Names that the log has said to be unknown.
+#[derive(Default)]
+struct Unknown {
+    /// The version of the rules that do not know them.
+    rules: Option<String>,
+    names: BTreeSet<String>,
 }
 
 /// What to read for one name.
@@ -73,17 +82,20 @@ impl Plan {
 impl CounterReadings {
     pub(crate) fn new(engine: Engine, settings: watch::Receiver<CounterSettings>) -> Self {
         let surveys = Surveys::default();
-        CounterReadings { engine, settings, surveys, totals: BTreeMap::new(), unknown: Default::default() }
+        let (totals, unknown) = (BTreeMap::new(), Unknown::default());
+        CounterReadings { engine, settings, surveys, totals, from: 0, unknown }
     }
 
     /// Ends with the engine.
     pub(crate) async fn follow(mut self) {
         loop {
             let CounterSettings { names, every } = self.settings.borrow_and_update().clone();
-            let next = Instant::now() + Duration::from_secs(every.get().into());
+            let (begun, every) = (Instant::now(), Duration::from_secs(every.get().into()));
             if self.read_all(names.names()).await.is_err() {
                 return;
             }
+            // Switches rest a while even if they take longer.
+            let next = (begun + every).max(Instant::now() + every / 2);
             tokio::select! {
                 () = tokio::time::sleep_until(next), if !names.names().is_empty() => {}
                 changed = self.settings.changed() => if changed.is_err() { return },
@@ -92,15 +104,17 @@ impl CounterReadings {
     }
 
     async fn read_all(&mut self, names: &[String]) -> Result<(), Stopping> {
-        let is_wanted = |name: &str| names.iter().any(|wanted| wanted == name);
+        let known = self.known(names);
+        let wanted: Vec<&String> = names.iter().filter(|name| known.contains(*name)).collect();
+        let is_wanted = |name: &str| wanted.iter().any(|wanted| *wanted == name);
         self.totals.retain(|name, _| is_wanted(name));
         self.engine.metrics().counters().keep(is_wanted);
-        let known = self.known(names);
-        for name in names.iter().filter(|name| known.contains(*name)) {
+        for name in &wanted {
             let begun = Instant::now();
             let Some(plan) = self.plan(name).await? else { continue };
-            let readings = self.engine.counts(plan.to_read()).await?;
+            let mut readings = self.engine.counts(plan.to_read()).await?;
             let hosts = readings.len();
+            readings.rotate_left(self.from.checked_rem(hosts).unwrap_or_default());
             let plan = Arc::new(plan);
             let of_host = plan.clone();
             let mut survey = Survey::begin(readings, self.surveys.clone(), move |host, counts| {
@@ -108,7 +122,7 @@ impl CounterReadings {
                 (host.to_owned(), samples)
             })
             .await;
-            let totals = self.totals.entry(name.clone()).or_default();
+            let totals = self.totals.entry((*name).clone()).or_default();
             totals.know(|host| plan.has_host(host), &plan.owners());
             let mut read = 0;
             while let Some((host, samples)) = survey.next().await {
@@ -122,6 +136,9 @@ impl CounterReadings {
                     }
                 }
             }
+            if read < hosts {
+                self.from = self.from.wrapping_add(read.max(1));
+            }
             let (growing, took) = (plan.growing(), begun.elapsed());
             let last = LastReading { growing, read, unread: hosts - read, took };
             self.engine.metrics().counters().set(name, last, totals);
@@ -129,16 +146,15 @@ impl CounterReadings {
         Ok(())
     }
 
-    /// The names that the present rules know. Says once which ones they do not.
+    /// The names that the present rules know. Logs once which of these they do not.
     fn known(&mut self, names: &[String]) -> BTreeSet<String> {
         let rules = self.engine.rules().get();
         let there: BTreeSet<String> = growing(&rules).chain([DROPS.to_owned()]).collect();
-        let of_rules = rules.version().into_iter().collect();
-        if self.unknown.0 != of_rules {
-            self.unknown = (of_rules, BTreeSet::new());
+        if self.unknown.rules != rules.version() {
+            self.unknown = Unknown { rules: rules.version(), names: BTreeSet::new() };
         }
         for name in names.iter().filter(|name| !there.contains(*name)) {
-            if self.unknown.1.insert(name.clone()) {
+            if self.unknown.names.insert(name.clone()) {
                 let there = there.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
                 warn!(
                     counter = %cut(name),
@@ -150,7 +166,7 @@ impl CounterReadings {
         there
     }
 
-    /// What to read for a name; `None` if the rules have changed meanwhile.
+    /// What to read for a name; `None` if the rules have changed meanwhile, or planning has panicked, which the log has.
     async fn plan(&self, name: &str) -> Result<Option<Plan>, Stopping> {
         let planned = if name == DROPS {
             let counting = self.engine.counting(Counted::Network).await?;
@@ -159,7 +175,6 @@ impl CounterReadings {
             let Ok(asked) = self.engine.asked(name.to_owned(), None, None).await? else { return Ok(None) };
             tokio::task::spawn_blocking(move || Plan::Listing(asked.plan())).await
         };
-        // It fails only if the process ends.
-        planned.map(Some).map_err(|_| Stopping)
+        Ok(planned.ok())
     }
 }

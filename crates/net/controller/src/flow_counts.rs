@@ -1,5 +1,5 @@
 //! The packets that flows have counted for objects, and those that are dropped. The rules say which flows are whose
-//! (`counter table`, [`DropCauses`]); the switches are asked for their counters ([`Plan`]) when somebody wants to know. Nothing is kept.
+//! (`counter table`, [`DropCauses`]); the switches are asked for their counters ([`Plan`]) when somebody wants to know, or regularly for the metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -99,9 +99,12 @@ impl Plan {
         self.hosts.iter().map(|(node, of)| (node.clone(), to_read(of))).collect()
     }
 
-    /// The causes of drops that the rules name.
+    /// The causes of drops that the rules name, also those without a sentence.
     pub(crate) fn causes(&self) -> BTreeSet<Arc<str>> {
-        self.causes.texts().map(|(cause, _)| cause.into()).collect()
+        let DropCauses { flows, meters, .. } = &*self.causes;
+        let texts = self.causes.texts().map(|(cause, _)| cause.into());
+        let of_flows = flows.values().map(|(_, cause)| cause.clone());
+        texts.chain(of_flows).chain(meters.values().cloned()).collect()
     }
 
     /// Whether something is read on a host.

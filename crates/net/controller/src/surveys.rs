@@ -76,17 +76,21 @@ impl<A: Send + 'static, T: Send + 'static> Survey<A, T> {
     /// What the next answer gives, in the order in which they come; `None` once all have come.
     pub(crate) async fn next(&mut self) -> Option<T> {
         let deadline = self.deadline;
-        for (node, reading) in self.readings.by_ref().take(AT_A_TIME - self.asked.len()) {
-            let take = self.take.clone();
-            self.asked.spawn(async move {
-                let read = tokio::time::timeout_at(deadline, reading).await;
-                let read = read.unwrap_or(Err(ReadError::Late));
-                // Many flows take a while.
-                tokio::task::spawn_blocking(move || take(&node, read)).await
-            });
+        loop {
+            for (node, reading) in self.readings.by_ref().take(AT_A_TIME - self.asked.len()) {
+                let take = self.take.clone();
+                self.asked.spawn(async move {
+                    let read = tokio::time::timeout_at(deadline, reading).await;
+                    let read = read.unwrap_or(Err(ReadError::Late));
+                    // Many flows take a while.
+                    tokio::task::spawn_blocking(move || take(&node, read)).await
+                });
+            }
+            // Of one that panics, the process' hook has said so. The others go on.
+            if let Ok(Ok(taken)) = self.asked.join_next().await? {
+                return Some(taken);
+            }
         }
-        // Neither a task nor what it waits for panics or is aborted.
-        self.asked.join_next().await?.ok()?.ok()
     }
 }
 

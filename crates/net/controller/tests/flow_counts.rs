@@ -1,10 +1,17 @@
 //! What the flows of an object have counted, asked over the socket of a controller.
 
+use std::path::Path;
+use std::time::Duration;
+
+use controller::Parts;
+use controller::config::CounterSettings;
 use objects::ObjectKey;
 use switch_model::{FlowCount, FlowKey, MeterCount};
+use weft_client::{Changes, pb};
 
 use crate::support::drivers::Switches;
-use crate::support::running::{apply, parts, start_with};
+use crate::support::running::{Running, apply, parts, start_with, within};
+use crate::support::web::Web;
 use crate::support::*;
 
 /// The flows of ports in table 1, which all hosts have, count for the switch, and for the port.
@@ -71,6 +78,74 @@ async fn the_counters_of_an_object_are_read_from_the_hosts_that_have_its_flows()
     running.stop().await;
 }
 
+/// These counters are read each second.
+fn each_second(name: &str) -> CounterSettings {
+    CounterSettings { names: serde_json::from_value(name.into()).unwrap(), every: 1.try_into().unwrap() }
+}
+
+/// A series of the metrics.
+async fn in_metrics(web: &mut Web, series: &str) -> Option<u64> {
+    let text = web.get("/metrics").await.text;
+    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}
+
+/// Waits until a series of the metrics has this value, or is not there any more.
+async fn comes_to(web: &mut Web, series: &str, value: Option<u64>) {
+    within(async {
+        while in_metrics(web, series).await != value {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_that_the_configuration_names_add_up_in_the_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let switches = Switches::default();
+    let rules = rules_of_text(&format!("{RULES}{COUNTED}"));
+    let counters = each_second("switch-packets");
+    let running = start_with(Parts { counters, ..parts(folder.path(), rules, &switches) }, switches).await;
+    let (mut client, mut web) = (running.client().await, running.web().await);
+    apply(&mut client, NETWORK).await.unwrap();
+    for host in ["hv1", "hv2"] {
+        running.switches.connect(host, report(&[], &[])).await;
+    }
+    let flows: Vec<FlowKey> = running.switches.look("hv1", |switch| {
+        switch.desired.as_ref().expect("a desired state").flows.keys().cloned().collect()
+    });
+    let pass = |packets: u64| {
+        let count = |key: &FlowKey| FlowCount { key: key.clone(), packets, bytes: 100 * packets };
+        running.switches.pass("hv1", flows.iter().map(count).collect());
+    };
+    // Another host does not answer.
+    pass(3);
+    let of_switches =
+        |result: &str| format!("weft_counted_switches{{counter=\"switch-packets\",result=\"{result}\"}}");
+    comes_to(&mut web, &of_switches("read"), Some(1)).await;
+    assert_eq!(in_metrics(&mut web, &of_switches("unread")).await, Some(1));
+    let packets = "weft_counted_packets_total{counter=\"switch-packets\",object=\"blue\"}";
+    assert_eq!(in_metrics(&mut web, packets).await, Some(0), "nobody knows since when there were three");
+
+    let flows_of_blue = client.flow_counts("switch", "blue").await.unwrap().flows;
+    assert!(flows_of_blue >= 2, "{flows_of_blue}");
+    pass(10);
+    comes_to(&mut web, packets, Some(7 * flows_of_blue)).await;
+    // The flows are written again.
+    pass(2);
+    comes_to(&mut web, packets, Some(9 * flows_of_blue)).await;
+    // Only packets are counted.
+    assert!(!web.get("/metrics").await.text.contains("weft_counted_bytes_total{"));
+
+    // Other rules count nothing.
+    let files = vec![pb::RulesFile { name: "test.nlog".to_owned(), text: RULES.to_owned() }];
+    let (packages, by) = (vec!["test.nlog".to_owned()], "test".to_owned());
+    let load = pb::LoadRulesRequest { files, packages, by, terms: Some(pb::Terms::default()) };
+    client.change(Changes::LoadRules(load)).await.unwrap();
+    comes_to(&mut web, packets, None).await;
+    running.stop().await;
+}
+
 /// Flows that drop packets: of each port, of each switch, and one of each host. One of each port forwards, at a priority of a cause. Of
 /// the two meters of each host, what comes to one is dropped.
 const DROPS: &str = r#"
@@ -98,9 +173,8 @@ of_flow(hv, id, priority, matching & match_metadata(datapath), actions) :-
     transport_node(id: hv, ..), logical_flow(sw, id, priority, matching, actions), datapath_label(sw, datapath);
 "#;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
-    let folder = tempfile::tempdir().unwrap();
+/// A controller whose rules name what drops packets, with two hosts.
+async fn dropping(folder: &Path, counters: CounterSettings) -> Running {
     let switches = Switches::default();
     // By its names, the controller knows the table.
     let labelled = RULES.replace(
@@ -109,14 +183,17 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
     );
     assert_ne!(labelled, RULES);
     let rules = rules(&format!("{labelled}{DROPS}"));
-    let running = start_with(parts(folder.path(), rules, &switches), switches).await;
-    let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
+    let running = start_with(Parts { counters, ..parts(folder, rules, &switches) }, switches).await;
+    apply(&mut running.client().await, NETWORK).await.unwrap();
     for host in ["hv1", "hv2"] {
         running.switches.connect(host, report(&[], &[])).await;
     }
-    // Each flow and each meter has counted one packet, on hv2 two.
-    for (host, packets) in [("hv1", 1), ("hv2", 2)] {
+    running
+}
+
+/// Each flow and each meter of the two hosts has counted so many packets.
+fn count(running: &Running, packets: [u64; 2]) {
+    for (host, packets) in ["hv1", "hv2"].into_iter().zip(packets) {
         let keys: Vec<FlowKey> = running.switches.look(host, |switch| {
             switch.desired.as_ref().expect("a desired state").flows.keys().cloned().collect()
         });
@@ -129,6 +206,14 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
         let counted = |meter| MeterCount { meter, packets, bytes: packets * 100, dropped: 0 };
         running.switches.count(host, meters.into_iter().map(counted).collect());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = dropping(folder.path(), controller::Config::default().counters()).await;
+    let mut client = running.client().await;
+    count(&running, [1, 2]);
     let by_cause = |found: &weft_client::FlowCounts| -> Vec<(String, (u64, u64))> {
         let drops = found.drops.as_ref().expect("drops are counted");
         assert_eq!(drops.causes["lost"], "nobody has it");
@@ -158,5 +243,22 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
     // A network that is not there drops nothing, and asks nobody.
     let nothing = client.flow_counts("switch_port", "nobody").await.unwrap();
     assert_eq!(nothing, weft_client::FlowCounts::default());
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drops_by_cause_add_up_in_the_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = dropping(folder.path(), each_second("drops")).await;
+    let mut web = running.web().await;
+    count(&running, [1, 2]);
+    comes_to(&mut web, "weft_counted_switches{counter=\"drops\",result=\"read\"}", Some(2)).await;
+    let lost = "weft_dropped_packets_total{cause=\"lost\"}";
+    assert_eq!(in_metrics(&mut web, lost).await, Some(0));
+    // Three more of each flow and meter: of a host, three count for one cause and four for the other.
+    count(&running, [2, 4]);
+    comes_to(&mut web, lost, Some(9)).await;
+    assert_eq!(in_metrics(&mut web, "weft_dropped_packets_total{cause=\"refused\"}").await, Some(12));
+    assert_eq!(in_metrics(&mut web, "weft_dropped_bytes_total{cause=\"lost\"}").await, Some(900));
     running.stop().await;
 }

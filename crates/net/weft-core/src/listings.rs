@@ -380,7 +380,8 @@ impl Plan {
         self.asked.listing().reads.as_ref().map(Growing::of).unwrap_or_default()
     }
 
-    /// The ids of the objects that something counts for.
+    /// The ids of the objects that something counts for. Objects of two kinds with one id would share a total, so the kinds of a listing should
+    /// share an id space.
     pub fn owners(&self) -> BTreeSet<Arc<str>> {
         self.asked.rows.iter().filter_map(|row| text(row, 0)).collect()
     }

@@ -20,7 +20,7 @@ pub(crate) const DROPS: &str = "drops";
 
 /// What switches have counted, by the name of the counters.
 #[derive(Debug, Default)]
-pub(crate) struct OfCounters(Mutex<BTreeMap<String, Known>>);
+pub(crate) struct OfCounters(Mutex<BTreeMap<String, Told>>);
 
 /// A reading of all switches.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +35,9 @@ pub(crate) struct LastReading {
     pub(crate) took: Duration,
 }
 
+/// What the metrics say of the counters of a name.
 #[derive(Debug)]
-struct Known {
+struct Told {
     last: LastReading,
     /// By cause or object.
     totals: Vec<(String, Count)>,
@@ -49,15 +50,15 @@ impl OfCounters {
         if totals.others() != Count::default() {
             all.push((OTHERS.to_owned(), totals.others()));
         }
-        self.known().insert(name.to_owned(), Known { last, totals: all });
+        self.told().insert(name.to_owned(), Told { last, totals: all });
     }
 
     /// Nobody asks for other counters any more.
     pub(crate) fn keep(&self, is_wanted: impl Fn(&str) -> bool) {
-        self.known().retain(|name, _| is_wanted(name));
+        self.told().retain(|name, _| is_wanted(name));
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+    fn told(&self) -> MutexGuard<'_, BTreeMap<String, Told>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +73,7 @@ impl OfCounters {
             let counter: Counter = counters.get_or_create_owned(labels);
             counter.inc_by(value);
         };
-        for (name, Known { last: LastReading { growing, read, unread, took }, totals }) in &*self.known() {
+        for (name, Told { last: LastReading { growing, read, unread, took }, totals }) in &*self.told() {
             let counter = ("counter", Cow::Owned(name.clone()));
             for (result, count) in [("read", read), ("unread", unread)] {
                 let labels = vec![counter.clone(), ("result", Cow::Borrowed(result))];

@@ -129,14 +129,14 @@ definitions! {
     DRIVER_FAILURES = Counter "weft_switch_driver_failures" []: "Failures of drivers of switches, which then restart";
 
     DROPPED_PACKETS = Counter "weft_dropped_packets" ["cause"]:
-        "Packets that switches have dropped, by cause, if `metrics_counters` names `drops`. Counting begins with the first reading of a switch after a start of the controller";
+        "Packets that switches have dropped, by cause, if `metrics_counters` names `drops`. Those that a flow or meter has dropped before its first reading are not counted";
     DROPPED_BYTES = Counter "weft_dropped" ["cause"] Bytes: "Their bytes";
     COUNTER_PACKETS = Counter "weft_counted_packets" ["counter", "object"]:
-        "Packets that switches have counted for an object, by the table of counters that `metrics_counters` names: the first 1,000 objects of each, and `(others)`. Counting begins as for drops";
+        "Packets that switches have counted for an object, by the table of counters that `metrics_counters` names: the first 1,000 objects of each, and `(others)`. Those before the first reading of a flow or meter are not counted";
     COUNTER_BYTES = Counter "weft_counted" ["counter", "object"] Bytes: "Their bytes";
     COUNTER_DROPPED = Counter "weft_counted_dropped_packets" ["counter", "object"]: "Packets that meters have dropped for an object";
     COUNTER_SWITCHES = Gauge "weft_counted_switches" ["counter", "result"]:
-        "Switches of the last reading: `read`, `unread` (not connected, or too late; their packets count with the next reading)";
+        "Switches of the last reading: `read`, `unread` (not connected, or too late). The packets of these count once they are read";
     COUNTER_TIME = Gauge "weft_counted_reading" ["counter"] Seconds: "Time of the last reading of all switches";
 
     JOURNAL_SIZE = Gauge "weft_journal" [] Bytes: "Size of the journal";

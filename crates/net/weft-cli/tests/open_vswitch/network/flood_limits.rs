@@ -130,9 +130,12 @@ fn a_port_floods_as_much_as_it_may_and_the_rest_is_counted_also_after_a_restart_
     testbed.wait_in_sync().unwrap();
     lab.warm_underlay().unwrap();
     limited(frame::BROADCAST, "loud-2");
-    // The total does.
+    // The total does not, and no frame is in it twice.
     let (_, since) = counted(&testbed);
-    assert!(wait_for_total(&testbed, total + since) < 3 * u64::from(FRAMES) + total, "{total} {since}");
+    let all = wait_for_total(&testbed, total + since);
+    // The machines' own systems flood a few frames meanwhile.
+    let (_, now) = counted(&testbed);
+    assert!(all <= total + now + 100, "{all} of {total} and {now}");
 
     // Without the limit, the meter is gone and everything passes.
     let free = "{kind: switch_port, id: loud-1, switch: loud, addresses: [{mac: '02:00:00:00:06:01', ips: [10.6.0.1]}]}";
