@@ -1,5 +1,7 @@
 //! What the flows of an object have counted, asked over the socket of a controller.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::path::Path;
 use std::time::Duration;
 
