@@ -12,7 +12,7 @@ use weft_core::drops::Scope;
 use weft_core::listings::{Counts, ToRead};
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
-use weft_core::totals::{Count, Sample, Source};
+use weft_core::totals::{Count, Sample, Source, counts_of_flows, counts_of_meters};
 
 use crate::answers::PartSender;
 use crate::drivers::Asking;
@@ -112,22 +112,21 @@ impl Plan {
         self.hosts.contains_key(host)
     }
 
-    /// What a host has dropped, by flow or meter and cause.
+    /// What a host has dropped, by flow or meter and cause. Those that it does not have have counted nothing.
     pub(crate) fn samples(&self, host: &str, counts: &Counts) -> Vec<Sample> {
         let Some(OfHost { dropping, .. }) = self.hosts.get(host) else { return Vec::new() };
-        let sample = |source, owner: &Arc<str>, packets, bytes| Sample {
+        let sample = |source, owner: &Arc<str>, count: Option<&Count>| Sample {
             source,
             owner: owner.clone(),
-            count: Count { packets, bytes, dropped: 0 },
+            count: count.copied().unwrap_or_default(),
         };
-        let flows = counts.flows.iter().filter(|flow| dropping.flows.contains(&flow.key));
-        let flows = flows.filter_map(|FlowCount { key, packets, bytes }| {
+        let (of_flows, of_meters) = (counts_of_flows(&counts.flows), counts_of_meters(&counts.meters));
+        let flows = dropping.flows.iter().filter_map(|key| {
             let cause = self.causes.cause_of(key.table(), key.priority())?;
-            Some(sample(Source::flow(key), cause, *packets, *bytes))
+            Some(sample(Source::flow(key), cause, of_flows.get(key)))
         });
-        let meters = counts.meters.iter().filter(|count| dropping.meters.contains(&count.meter));
-        let meters = meters.filter_map(|MeterCount { meter, packets, bytes, .. }| {
-            Some(sample(Source::meter(*meter), self.causes.cause_of_meter(*meter)?, *packets, *bytes))
+        let meters = dropping.meters.iter().filter_map(|meter| {
+            Some(sample(Source::meter(*meter), self.causes.cause_of_meter(*meter)?, of_meters.get(meter)))
         });
         flows.chain(meters).collect()
     }

@@ -91,6 +91,25 @@ async fn in_metrics(web: &mut Web, series: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
 }
 
+/// Waits for a reading that begins from now on.
+async fn comes_to_be_read_again(web: &mut Web) {
+    let series = "weft_counted_reading_seconds{counter=\"switch-packets\"}";
+    let time = async |web: &mut Web| {
+        let text = web.get("/metrics").await.text;
+        text.lines().find_map(|line| line.strip_prefix(series).map(ToOwned::to_owned))
+    };
+    // The one that is under way may have begun before.
+    for _ in 0..2 {
+        let before = time(web).await;
+        within(async {
+            while time(web).await == before {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+    }
+}
+
 /// Waits until a series of the metrics has this value, or is not there any more.
 async fn comes_to(web: &mut Web, series: &str, value: Option<u64>) {
     within(async {
@@ -136,6 +155,11 @@ async fn counters_that_the_configuration_names_add_up_in_the_metrics() {
     // The flows are written again.
     pass(2);
     comes_to(&mut web, packets, Some(9 * flows_of_blue)).await;
+    // The switch has lost its flows, which come back.
+    running.switches.pass("hv1", Vec::new());
+    comes_to_be_read_again(&mut web).await;
+    pass(4);
+    comes_to(&mut web, packets, Some(13 * flows_of_blue)).await;
     // Only packets are counted.
     assert!(!web.get("/metrics").await.text.contains("weft_counted_bytes_total{"));
 

@@ -17,7 +17,7 @@ use switch_model::{Desired, FlowCount, FlowKey, LearnedFlow, MeterCount};
 use crate::core::Core;
 use crate::derived::listings::{flow_key, int, match_of, table_of, text};
 use crate::rules::Rules;
-use crate::totals::{Count, Sample, Source};
+use crate::totals::{Count, Sample, Source, counts_of_flows, counts_of_meters};
 
 /// The column of an answer with the transport node whose switch counts, if the table has none.
 const NODE: &str = "node";
@@ -391,24 +391,22 @@ impl Plan {
         self.hosts.contains_key(host)
     }
 
-    /// What a host has counted, by flow or meter and object.
+    /// What a host has counted, by flow or meter and object. Those that it does not have yet, or not any more, have counted nothing.
     pub fn samples(&self, host: &str, counts: &Counts) -> Vec<Sample> {
         let Some(of) = self.hosts.get(host) else { return Vec::new() };
         let mut samples = Vec::new();
-        let mut add = |source: Source, rows: Option<&Vec<usize>>, count: Count| {
+        let mut add = |source: Source, rows: &[usize], count: Count| {
             // Several rows of an object may name one flow, and its packets count once.
-            let rows = rows.into_iter().flatten();
             let owners: BTreeSet<Arc<str>> =
-                rows.filter_map(|at| text(self.asked.rows.get(*at)?, 0)).collect();
+                rows.iter().filter_map(|at| text(self.asked.rows.get(*at)?, 0)).collect();
             samples.extend(owners.into_iter().map(|owner| Sample { source, owner, count }));
         };
-        for FlowCount { key, packets, bytes } in &counts.flows {
-            let count = Count { packets: *packets, bytes: *bytes, dropped: 0 };
-            add(Source::flow(key), of.flows.get(key), count);
+        let (flows, meters) = (counts_of_flows(&counts.flows), counts_of_meters(&counts.meters));
+        for (key, rows) in &of.flows {
+            add(Source::flow(key), rows, flows.get(key).copied().unwrap_or_default());
         }
-        for MeterCount { meter, packets, bytes, dropped } in &counts.meters {
-            let count = Count { packets: *packets, bytes: *bytes, dropped: *dropped };
-            add(Source::meter(*meter), of.meters.get(meter), count);
+        for (meter, rows) in &of.meters {
+            add(Source::meter(*meter), rows, meters.get(meter).copied().unwrap_or_default());
         }
         samples
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use switch_model::FlowKey;
+use switch_model::{FlowCount, FlowKey, MeterCount};
 
 /// The owners that have totals of their own.
 const OWNERS_MAX: usize = 1000;
@@ -81,6 +81,23 @@ impl Source {
         ("meter", number).hash(&mut hasher);
         Source(hasher.finish())
     }
+}
+
+/// What flows have counted, by flow.
+pub fn counts_of_flows(counts: &[FlowCount]) -> HashMap<&FlowKey, Count> {
+    let count =
+        |FlowCount { packets, bytes, .. }: &FlowCount| Count { packets: *packets, bytes: *bytes, dropped: 0 };
+    counts.iter().map(|flow| (&flow.key, count(flow))).collect()
+}
+
+/// What meters have counted, by number.
+pub fn counts_of_meters(counts: &[MeterCount]) -> HashMap<u32, Count> {
+    let count = |MeterCount { packets, bytes, dropped, .. }: &MeterCount| Count {
+        packets: *packets,
+        bytes: *bytes,
+        dropped: *dropped,
+    };
+    counts.iter().map(|meter| (meter.meter, count(meter))).collect()
 }
 
 impl Totals {
