@@ -375,7 +375,10 @@ async fn settled(controller: &Controller, socket: &str) -> Quiet {
         flows.insert(switch.node.clone(), texts);
     }
     let switches = status.switches.into_iter().map(|switch| (switch.node, switch.sync_flow_mods)).collect();
-    Quiet { objects, problems: status.problems, switches, flows }
+    // A fresh start knows of no earlier time.
+    let undated = |problem| pb::Problem { since: String::new(), ..problem };
+    let problems = status.problems.into_iter().map(undated).collect();
+    Quiet { objects, problems, switches, flows }
 }
 
 /// The state of an object without the interfaces that may be meant for it: they are as old as the last news of their hosts, and objects that
