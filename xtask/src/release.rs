@@ -15,9 +15,8 @@ const LINE_TABLES: &str = "weft.debug";
 /// The crates that `weft` is made of, with versions and licences, as `CycloneDX` 1.5.
 const BILL_OF_MATERIALS: &str = "weft.cdx.json";
 
-/// What the linker is told beside the usual, for a program a tenth smaller. Functions with the same code become one, so a backtrace may name
-/// another function than the one that was called. The list of addresses to relocate is packed (`DT_RELR`, which glibc 2.36 of Debian 12 is
-/// the first to read).
+/// Options of the linker that make the program smaller. Functions with the same code are merged, so a backtrace may name another function than
+/// the one that ran. Relocations are packed (`DT_RELR`), which needs glibc 2.36, as in Debian 12.
 const LINKER_OPTIONS: &[&str] = if cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))
 {
     &["-C", "link-arg=-Wl,--icf=all", "-C", "link-arg=-Wl,-z,pack-relative-relocs"]

@@ -135,7 +135,7 @@ keys! {
     metrics_counters: CounterNames = CounterNames::default(), Some("[]"), "a name, or a list of names", reload;
     /// The seconds from one reading of these counters to the next. A reading asks each switch that counts, 64 at a time, for 20 seconds at most. After
     /// one that takes long, the switches rest for half of this time.
-    metrics_counters_every: NonZeroU32 = seconds(60), Some("60"), "a number from 1", reload;
+    metrics_counters_every: NonZeroU32 = not_zero(60), Some("60"), "a number from 1", reload;
     /// The controller's certificate, in PEM, and after it those of its authorities up to the root. With it, the API over TCP speaks TLS and
     /// admits clients with a certificate of `tls_authorities`, and switches can have `ssl:` endpoints. Without it, the API over TCP listens
     /// on loopback only. `tls_key` and `tls_authorities` are needed too. The files are read again when they change.
@@ -182,10 +182,10 @@ keys! {
     /// The memory, in MiB, that all hosts together may take up in the controller beyond what is expected of each. When it is used
     /// up, the host that takes up the most is disconnected, and tried again after half a minute. Expected is what a host should
     /// have, and 1 MiB for each of its two connections, which is about 150 interfaces.
-    switch_memory: NonZeroU32 = mebibytes(128), Some("128"), "a number from 1";
+    switch_memory: NonZeroU32 = not_zero(128), Some("128"), "a number from 1";
     /// The journal is folded once so many MiB of records have come since the last time, and as many as the state itself has: it then begins
     /// with the state of the network, and its former file stays as a segment, `journal-NUMBER.jsonl`.
-    journal_segment: NonZeroU32 = mebibytes(64), Some("64"), "a number from 1", reload;
+    journal_segment: NonZeroU32 = not_zero(64), Some("64"), "a number from 1", reload;
     /// The most that all segments may take up on disk, in MiB. The oldest goes first, and with it what `weft history`, `weft rollback` and
     /// `weft replay` know of that time.
     journal_size: u32 = 10_240, Some("10240"), "a number from 0", reload;
@@ -230,13 +230,8 @@ fn default_learned() -> NonZeroU32 {
     NonZeroU32::new(65_536).unwrap_or(NonZeroU32::MAX)
 }
 
-/// A default in MiB, which is not 0. The memory of hosts is that of the flows of a host that has 400,000 of another controller.
-fn mebibytes(count: u32) -> NonZeroU32 {
-    NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
-}
-
-/// A default in seconds, which is not 0.
-fn seconds(count: u32) -> NonZeroU32 {
+/// A default, in MiB or seconds, which is not 0. The memory of hosts is that of the flows of a host that has 400,000 of another controller.
+fn not_zero(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
 }
 

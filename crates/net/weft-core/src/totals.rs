@@ -123,7 +123,7 @@ impl Totals {
         }
     }
 
-    /// There are these hosts and owners, and no others. Owners that no source counts for yet have a total of nothing.
+    /// Forgets all hosts and owners but these. The total of an owner that is new is 0.
     pub fn know(&mut self, is_host: impl Fn(&str) -> bool, owners: &BTreeSet<Arc<str>>) {
         self.hosts.retain(|host, _| is_host(host));
         self.owners.retain(|owner, _| owners.contains(owner));
