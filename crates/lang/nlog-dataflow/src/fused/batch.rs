@@ -16,6 +16,7 @@ use differential_dataflow::trace::{BatchReader, Description, Merger};
 use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 
+use super::sorted::{Entry, Packed as _, Sorted};
 use super::trace::{Time, Ways};
 use crate::checked_bytes::{Broken, In, Out};
 use crate::symbol::Symbol;
@@ -71,6 +72,14 @@ impl<'a> Values<'a> {
         (&self.words[at * self.width..][..self.width], self.counts.get(at).copied().unwrap_or(1))
     }
 
+    /// The sum of the counts; `None` if it is out of range.
+    pub(crate) fn total(self) -> Option<Ways> {
+        if self.counts.is_empty() {
+            return Some(self.len as Ways);
+        }
+        self.counts.iter().try_fold(0, |sum: Ways, count| sum.checked_add(*count))
+    }
+
     #[inline]
     pub(crate) fn iter(self) -> impl Iterator<Item = (&'a [Symbol], Ways)> {
         (0..self.len).map(move |at| self.at(at))
@@ -110,6 +119,29 @@ impl Batch {
             len: 0,
             description: description(0),
         }
+    }
+
+    /// A batch of rows that occur once each: the words of a key, then those of a value.
+    pub(super) fn of_set<E: Entry>(stride: Stride, rows: &Sorted<E>) -> Self {
+        let Stride { key, value } = stride;
+        let (keys, pairs) = (rows.prefixes(key), rows.len());
+        let mut batch = Batch::with_capacity(stride, keys, pairs);
+        let mut last: Option<E::Row> = None;
+        for (at, row) in rows.rows().enumerate() {
+            if last.is_none_or(|last| !last.same_prefix(row, key)) {
+                (0..key).for_each(|word| batch.keys.push(row.word(word)));
+                if at > 0 && keys < pairs {
+                    batch.ends.push(at as u32);
+                }
+            }
+            (key..key + value).for_each(|word| batch.values.push(row.word(word)));
+            last = Some(row);
+        }
+        if keys < pairs {
+            batch.ends.push(pairs as u32);
+        }
+        batch.len = pairs;
+        batch
     }
 
     /// Adds a pair, which comes after all pairs before it.

@@ -159,6 +159,18 @@ impl Delta {
         })
     }
 
+    /// Passes every row to `each`, faster than [`Delta::rows`].
+    #[inline]
+    pub(crate) fn for_each(&self, mut each: impl FnMut(&[Symbol], Diff)) {
+        if self.width == 0 || !self.is_once() {
+            self.rows().for_each(|(row, diff)| each(row, diff));
+            return;
+        }
+        for piece in self.pieces.iter().chain(std::iter::once(&self.words)) {
+            piece.chunks_exact(self.width).for_each(|row| each(row, 1));
+        }
+    }
+
     /// Passes every row to `each` and frees each piece once it has been read.
     pub(crate) fn into_rows(self, mut each: impl FnMut(&[Symbol], Diff)) {
         let Delta { width, len, pieces, words, diffs } = self;
@@ -189,9 +201,14 @@ impl Delta {
         self.diffs.iter().any(|diff| *diff < 0)
     }
 
+    /// Whether all rows are inserted, however often.
+    pub(crate) fn only_comes(&self) -> bool {
+        self.diffs.iter().all(|diff| *diff > 0)
+    }
+
     /// Whether all rows are inserted or all are deleted, so that nothing can cancel.
     pub(crate) fn is_one_way(&self) -> bool {
-        self.diffs.iter().all(|diff| *diff > 0) || self.diffs.iter().all(|diff| *diff < 0)
+        self.only_comes() || self.diffs.iter().all(|diff| *diff < 0)
     }
 
     /// Reduces consolidated rows to those with a positive count, each once.

@@ -452,7 +452,13 @@ impl State {
                     rule: rule.id,
                     running: self.running.as_deref(),
                 };
-                self.touched += pipeline.run(rows, &mut context);
+                let of_relation = pipeline.atom.map(|atom| &self.indexed[part.atoms[atom].0 as usize]);
+                let of_relation = of_relation.filter(|_| self.placement.peers == 1).into_iter().flatten();
+                let mut indexes = of_relation.map(|index| &self.indexes[*index]);
+                self.touched += match indexes.find(|index| pipeline.reads_keys(index, rows)) {
+                    Some(index) => pipeline.run_keys(index, rows.len(), &mut context),
+                    None => pipeline.run(rows, &mut context),
+                };
             }
             self.errors.add(rule.id, failures);
             derivation.rules.push((of_rule[0].rule, own));

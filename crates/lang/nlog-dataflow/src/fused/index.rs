@@ -87,6 +87,11 @@ impl Index {
         self.trace.mark(marks);
     }
 
+    /// Whether the index has all rows of its relation, by a key of these columns.
+    pub(crate) fn key_is(&self, columns: &[usize]) -> bool {
+        self.fit.is_empty() && self.places[..self.key] == *columns
+    }
+
     /// Whether the index has all rows of its relation, with all their columns.
     pub(crate) fn is_whole(&self) -> bool {
         let mut places = self.places.clone();

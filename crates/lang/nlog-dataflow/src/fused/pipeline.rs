@@ -28,6 +28,9 @@ use crate::symbol::{NO_FAILURE, Symbol, Symbols};
 /// A run that touches more rows than this leaves no cached results behind.
 const MANY: u64 = 1 << 13;
 
+/// At least so many first rows are read as the keys of an index. Few in debug builds, so that tests have both ways.
+const KEYS_FROM: usize = if cfg!(debug_assertions) { 4 } else { 1 << 12 };
+
 /// The work of a pipeline since the engine was started.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Work {
@@ -57,6 +60,8 @@ pub(crate) struct Pipeline {
     comparisons: Option<Vec<Comparison>>,
     probes: Vec<Probe>,
     end: PipelineEnd,
+    /// The columns of a starting row that are the result, if the pipeline does nothing else.
+    projected: Option<Vec<usize>>,
     may_fail: bool,
     /// The move of results to their worker, by columns of the result.
     end_move: Move,
@@ -147,6 +152,13 @@ impl Pipeline {
             _ => None,
         });
         let steps = Steps::before_probe(&plan.steps, symbols);
+        let end = PipelineEnd::new(&plan.end, symbols);
+        let projected = match &end {
+            PipelineEnd::Slots(slots) if plan.steps.is_empty() && fit.is_empty() => {
+                Some(slots.iter().filter_map(|slot| columns.get(*slot).copied()).collect())
+            }
+            _ => None,
+        };
         Pipeline {
             fit,
             atom,
@@ -154,7 +166,8 @@ impl Pipeline {
             comparisons: steps.comparisons(),
             steps,
             probes: probes.collect(),
-            end: PipelineEnd::new(&plan.end, symbols),
+            end,
+            projected,
             may_fail: plan.may_fail,
             end_move: moves.end,
             divide: moves.divide.map(|slots| slots.iter().map(|slot| columns[*slot]).collect()),
@@ -272,6 +285,31 @@ impl Pipeline {
         let touched = begun + found;
         self.forget_after(touched);
         touched
+    }
+
+    /// Whether the results for these rows are the keys of an index: the pipeline only drops columns, and the index has these rows
+    /// and no others.
+    pub(crate) fn reads_keys(&self, index: &Index, rows: &Delta) -> bool {
+        let is_key = |columns: &[usize]| index.key_is(columns) && index.trace.is_empty(View::Before);
+        rows.len() >= KEYS_FROM && rows.is_once() && self.projected.as_deref().is_some_and(is_key)
+    }
+
+    /// Like [`Pipeline::run`], for so many rows of an index that [`Pipeline::reads_keys`]: each result comes once, with the number of its
+    /// rows as count. Sorting has made equal ones neighbours already.
+    pub(crate) fn run_keys(&mut self, index: &Index, rows: usize, context: &mut Context<'_>) -> u64 {
+        let (start, derived) = (std::time::Instant::now(), context.out.len());
+        let mut meter = Meter::new(context.running, context.rule, derived);
+        index.trace.for_each_key(View::After, |key, values| match values.total() {
+            Some(total) => context.out.push(key, total),
+            None => *context.too_many = true,
+        });
+        meter.counts(context.made(), 0, context.symbols);
+        let work = &mut self.work;
+        work.runs += 1;
+        work.rows += rows as u64;
+        work.derived += (context.out.len() - derived) as u64;
+        work.nanos += start.elapsed().as_nanos() as u64;
+        rows as u64
     }
 
     /// Clears the caches after a run that touched many rows: they are large, and later transactions touch few rows.

@@ -5,6 +5,10 @@
 //! with the sum of their counts (early projection). Otherwise the number of bindings would multiply from probe to
 //! probe: a path of five steps through 100 fully connected nodes has 10¹² bindings, but never more than 10⁴ distinct
 //! ones before a probe.
+//!
+//! Waiting costs a sort outside the processor's cache, so it has to pay. A full batch in which few bindings are equal is
+//! processed at once, and most of the next ones are not merged at all. Equal bindings may still be far apart: a run with
+//! as many bindings as the largest batch holds lets one batch grow to that size.
 
 use super::delta::{Diff, TooMany};
 use super::keys::{Keys, Place};
@@ -16,6 +20,9 @@ const BATCH: usize = 1 << 14;
 /// The maximum size of a batch that waits for equal bindings.
 const MOST: usize = if cfg!(test) { 1 << 16 } else { 1 << 21 };
 
+/// Of this many batches after one that was merged in vain, only the last is merged.
+const TRIED: u32 = 16;
+
 /// Bindings that wait for a probe.
 pub(super) struct ProbeBatch {
     /// The key of each binding, and the binding's position.
@@ -25,6 +32,25 @@ pub(super) struct ProbeBatch {
     repeats: bool,
     /// The number of bindings at which the batch is full.
     full: usize,
+    /// The number of bindings after the batch was last merged; they are sorted.
+    merged: usize,
+    vain: Vain,
+}
+
+/// The bindings of a run that were processed because merging them was in vain.
+#[derive(Debug, Clone, Copy)]
+struct Vain {
+    bindings: usize,
+    /// The number of bindings at which the batch may grow to its maximum size.
+    limit: usize,
+    /// The number of batches until one is merged again.
+    skipped: u32,
+}
+
+impl Default for Vain {
+    fn default() -> Self {
+        Vain { bindings: 0, limit: MOST, skipped: 0 }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +71,14 @@ impl Default for ProbeBatch {
 impl ProbeBatch {
     /// A batch for keys of this many words.
     pub(super) fn new(key: usize, repeats: bool) -> Self {
-        ProbeBatch { keys: Keys::new(key), bindings: Bindings::default(), repeats, full: BATCH }
+        ProbeBatch {
+            keys: Keys::new(key),
+            bindings: Bindings::default(),
+            repeats,
+            full: BATCH,
+            merged: 0,
+            vain: Vain::default(),
+        }
     }
 
     #[inline]
@@ -54,28 +87,80 @@ impl ProbeBatch {
     }
 
     /// Whether a full batch must be processed. If equal bindings can arrive, merges them instead and lets the batch
-    /// wait for more. If merging freed little room, the batch grows, and once it exceeds the maximum size it must be
-    /// processed. `width` is the number of kept slots.
+    /// wait for more, unless merging freed little room. `width` is the number of kept slots.
     pub(super) fn is_due(&mut self, width: usize) -> bool {
         if !self.repeats {
             return true;
         }
-        // Ignore an overflow: it is detected again when the batch is processed.
-        let merged = self.sort(width).is_ok();
-        if merged && self.bindings.diffs.len() > self.full / 2 {
-            self.full *= 2;
+        let before = self.bindings.diffs.len();
+        if self.full == BATCH && self.vain.skipped > 0 {
+            self.vain.skipped -= 1;
+            self.vain.bindings += before;
+            return true;
         }
-        !merged || self.full > MOST
+        // Ignore an overflow: it is detected again when the batch is processed.
+        if self.merge(width).is_err() {
+            return true;
+        }
+        let after = self.bindings.diffs.len();
+        if after > before - before / 8 {
+            return self.was_merged_in_vain(after);
+        }
+        self.vain = Vain::default();
+        let is_due = self.full == MOST && after > MOST / 2;
+        if after > self.full / 2 {
+            self.full = (2 * self.full).min(MOST);
+        }
+        is_due
     }
 
-    /// Sorts by key, and merges equal bindings.
-    pub(super) fn sort(&mut self, width: usize) -> Result<(), TooMany> {
-        let ProbeBatch { keys, bindings, repeats, .. } = self;
-        match keys {
-            Keys::One(keys) => sort(keys, bindings, *repeats, width),
-            Keys::Three(keys) => sort(keys, bindings, *repeats, width),
-            Keys::More(keys) => sort(keys, bindings, *repeats, width),
+    /// Lets a batch without equal bindings be processed, or grow to its maximum size if so many have been processed. Returns whether
+    /// it must be processed.
+    fn was_merged_in_vain(&mut self, bindings: usize) -> bool {
+        let vain = &mut self.vain;
+        vain.bindings += bindings;
+        vain.skipped = TRIED - 1;
+        if self.full == MOST {
+            // The next attempt is worth it after four times as many.
+            *vain = Vain { bindings: 0, limit: vain.limit.saturating_mul(4), ..*vain };
+            self.full = BATCH;
+            return true;
         }
+        if vain.bindings >= vain.limit {
+            vain.skipped = 0;
+            self.full = MOST;
+            return false;
+        }
+        self.full = BATCH;
+        true
+    }
+
+    /// Sorts by key. Merges equal bindings, unless most bindings before were merged in vain.
+    pub(super) fn sort(&mut self, width: usize) -> Result<(), TooMany> {
+        if self.repeats && self.vain.skipped == 0 {
+            return self.merge(width);
+        }
+        match &mut self.keys {
+            Keys::One(keys) => sort(keys),
+            Keys::Three(keys) => sort(keys),
+            Keys::More(keys) => sort(keys),
+        }
+        Ok(())
+    }
+
+    /// Sorts by key and merges equal bindings.
+    fn merge(&mut self, width: usize) -> Result<(), TooMany> {
+        let ProbeBatch { keys, bindings, .. } = self;
+        if self.merged == bindings.diffs.len() {
+            return Ok(());
+        }
+        match keys {
+            Keys::One(keys) => merge(keys, bindings, width)?,
+            Keys::Three(keys) => merge(keys, bindings, width)?,
+            Keys::More(keys) => merge(keys, bindings, width)?,
+        }
+        self.merged = self.bindings.diffs.len();
+        Ok(())
     }
 
     pub(super) fn clear(&mut self) {
@@ -83,30 +168,28 @@ impl ProbeBatch {
         self.bindings.kept.clear();
         self.bindings.diffs.clear();
         self.bindings.failures.clear();
+        self.merged = 0;
     }
 
-    /// Frees the memory of an empty batch that had grown large.
+    /// Frees the memory of an empty batch that had grown large, and forgets what the run has shown.
     pub(super) fn shrink(&mut self) {
-        if self.full > BATCH {
+        if self.bindings.diffs.capacity() > 2 * BATCH {
             self.keys.shrink();
             self.bindings = Bindings::default();
-            self.full = BATCH;
         }
+        self.full = BATCH;
+        self.vain = Vain::default();
     }
 }
 
-fn sort<K: Place>(
-    keys: &mut Vec<K>,
-    bindings: &mut Bindings,
-    repeats: bool,
-    width: usize,
-) -> Result<(), TooMany> {
+fn sort<K: Place>(keys: &mut [K]) {
     if !keys.is_sorted() {
         keys.sort_unstable();
     }
-    if !repeats {
-        return Ok(());
-    }
+}
+
+fn merge<K: Place>(keys: &mut Vec<K>, bindings: &mut Bindings, width: usize) -> Result<(), TooMany> {
+    sort(keys);
     let of = |at: u32| {
         let at = at as usize;
         (&bindings.kept[at * width..(at + 1) * width], bindings.failures.get(at))
@@ -167,20 +250,61 @@ mod tests {
         }
     }
 
+    /// Adds a binding. Returns the number of bindings if the batch must be processed.
+    fn add(batch: &mut ProbeBatch, binding: (Symbol, Symbol, Diff)) -> Option<usize> {
+        fill(batch, 1, &[binding]);
+        (batch.is_full() && batch.is_due(1)).then(|| {
+            batch.sort(1).expect("small numbers");
+            let bindings = batch.bindings.diffs.len();
+            batch.clear();
+            bindings
+        })
+    }
+
     #[test]
-    fn a_lot_waits_for_equal_bindings_but_not_for_ever() {
-        let (mut equal, mut different) = (ProbeBatch::new(1, true), ProbeBatch::new(1, true));
+    fn a_batch_waits_for_equal_bindings() {
+        let mut batch = ProbeBatch::new(1, true);
         for at in 0..20 * BATCH as Symbol {
-            fill(&mut equal, 1, &[(at % 100, at % 90, 1)]);
-            assert!(!(equal.is_full() && equal.is_due(1)), "there are 900 different ones");
+            assert_eq!(add(&mut batch, (at % 100, at % 90, 1)), None, "there are 900 different ones");
         }
-        equal.sort(1).expect("small numbers");
-        assert_eq!(equal.bindings.diffs.len(), 900);
-        assert_eq!(equal.bindings.diffs.iter().sum::<Diff>(), 20 * BATCH as Diff);
-        let due = (0..20 * BATCH as Symbol).find(|at| {
-            fill(&mut different, 1, &[(*at, 0, 1)]);
-            different.is_full() && different.is_due(1)
-        });
-        assert_eq!(due, Some(MOST as Symbol - 1));
+        batch.sort(1).expect("small numbers");
+        assert_eq!(batch.bindings.diffs.len(), 900);
+        assert_eq!(batch.bindings.diffs.iter().sum::<Diff>(), 20 * BATCH as Diff);
+    }
+
+    #[test]
+    fn a_batch_of_different_bindings_is_processed_and_equal_ones_far_apart_are_found_all_the_same() {
+        let all = 32 * MOST as Symbol;
+        let mut batch = ProbeBatch::new(1, true);
+        let mut processed = 0;
+        for at in 0..all {
+            // Each comes again after two batches.
+            let found = add(&mut batch, (at % (2 * BATCH as Symbol), 0, 1));
+            if at < MOST as Symbol {
+                assert_eq!(found, (at + 1).is_multiple_of(BATCH as Symbol).then_some(BATCH));
+            }
+            processed += found.unwrap_or_default();
+        }
+        assert!(processed <= 5 * MOST, "{processed} of {all} bindings");
+        let mut batch = ProbeBatch::new(1, true);
+        let sizes: Vec<usize> = (0..all).filter_map(|at| add(&mut batch, (at, 0, 1))).collect();
+        assert!(sizes.iter().all(|size| [BATCH, MOST].contains(size)), "{sizes:?}");
+        assert_eq!(sizes.iter().filter(|size| **size == MOST).count(), 3, "fewer and fewer are as large");
+        assert_eq!(sizes.iter().sum::<usize>() + batch.bindings.diffs.len(), all as usize, "none is lost");
+    }
+
+    #[test]
+    fn a_sum_that_does_not_fit_is_noticed_after_batches_in_vain() {
+        let mut batch = ProbeBatch::new(1, true);
+        for at in 0..BATCH as Symbol {
+            assert_eq!(add(&mut batch, (at, 0, 1)).is_some(), at + 1 == BATCH as Symbol);
+        }
+        fill(&mut batch, 1, &[(7, 7, Diff::MAX), (7, 7, 1)]);
+        // Not merged, so that their counts are checked where rows end.
+        assert_eq!(batch.sort(1), Ok(()));
+        batch.clear();
+        batch.shrink();
+        fill(&mut batch, 1, &[(7, 7, Diff::MAX), (7, 7, 1)]);
+        assert_eq!(batch.sort(1), Err(TooMany));
     }
 }

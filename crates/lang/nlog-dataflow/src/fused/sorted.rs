@@ -13,30 +13,44 @@ use crate::symbol::Symbol;
 pub(crate) trait Packed: Copy + Ord {
     /// The word at a position.
     fn word(&self, at: usize) -> Symbol;
+
+    /// Whether two rows agree on their first words, so many.
+    #[inline]
+    fn same_prefix(self, other: Self, words: usize) -> bool {
+        (0..words).all(|at| self.word(at) == other.word(at))
+    }
 }
 
 macro_rules! packed {
-    ($number:ty, $pack:ident) => {
+    ($number:ty) => {
         impl Packed for $number {
             #[inline]
             fn word(&self, at: usize) -> Symbol {
                 (self >> (<$number>::BITS - (at as u32 + 1) * Symbol::BITS)) as Symbol
             }
-        }
 
-        #[inline]
-        fn $pack(words: impl Iterator<Item = Symbol>) -> $number {
-            let mut shift = <$number>::BITS;
-            words.fold(0, |row, word| {
-                shift -= Symbol::BITS;
-                row | <$number>::from(word) << shift
-            })
+            #[inline]
+            fn same_prefix(self, other: Self, words: usize) -> bool {
+                words == 0 || (self ^ other) >> (<$number>::BITS - words as u32 * Symbol::BITS) == 0
+            }
         }
     };
 }
 
-packed!(u64, two);
-packed!(u128, four);
+packed!(u64);
+packed!(u128);
+
+/// Packs two words, the first in the higher bits.
+#[inline]
+fn two(first: Symbol, second: Symbol) -> u64 {
+    u64::from(first) << Symbol::BITS | u64::from(second)
+}
+
+/// Packs four words, given as two numbers of two words.
+#[inline]
+fn four(first: u64, second: u64) -> u128 {
+    u128::from(first) << u64::BITS | u128::from(second)
+}
 
 impl Packed for Eight {
     #[inline]
@@ -64,6 +78,9 @@ impl Packed for &[Symbol] {
 pub(crate) trait Entry: Copy {
     type Row: Packed;
 
+    /// Whether each count is 1.
+    const ONCE: bool = false;
+
     fn row(&self) -> Self::Row;
 
     fn count(&self) -> Diff;
@@ -90,6 +107,8 @@ pub(crate) struct Once<P>(P);
 impl<P: Packed> Entry for Once<P> {
     type Row = P;
 
+    const ONCE: bool = true;
+
     #[inline]
     fn row(&self) -> P {
         self.0
@@ -115,6 +134,22 @@ impl<E: Entry> Sorted<E> {
     /// The number of rows, of which some may be equal.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// The rows, of which some may be equal.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = E::Row> {
+        self.0.iter().map(Entry::row)
+    }
+
+    /// Whether each row occurs once and has the count 1.
+    pub(crate) fn is_set(&self) -> bool {
+        E::ONCE && self.0.is_sorted_by(|one, other| one.row() < other.row())
+    }
+
+    /// The number of different prefixes of so many words.
+    pub(crate) fn prefixes(&self, words: usize) -> usize {
+        let changes = self.0.windows(2).filter(|two| !two[0].row().same_prefix(two[1].row(), words));
+        changes.count() + usize::from(!self.0.is_empty())
     }
 
     /// The rows from a position on.
@@ -159,8 +194,9 @@ impl Rows for &Delta {
         self
     }
 
-    fn each(self, mut each: impl FnMut(&[Symbol], Diff)) {
-        self.rows().for_each(|(row, diff)| each(row, diff));
+    #[inline]
+    fn each(self, each: impl FnMut(&[Symbol], Diff)) {
+        self.for_each(each);
     }
 }
 
@@ -176,11 +212,18 @@ impl Rows for Delta {
 
 /// Sorts the given columns of the rows that satisfy the conditions, and passes them to `user`.
 pub(crate) fn sort<U: Use>(delta: impl Rows, fit: &Fit, columns: &[usize], user: U) -> U::Done {
-    match columns.len() {
-        0..=2 => sort_as(delta, fit, |row| two(columns.iter().map(|column| row[*column])), user),
-        3..=4 => sort_as(delta, fit, |row| four(columns.iter().map(|column| row[*column])), user),
-        5..=8 => sort_as(delta, fit, |row| eight(columns.iter().map(|column| row[*column])), user),
-        width => {
+    // Up to four columns are named: to go over a list of columns for each row takes half as long again.
+    match *columns {
+        [] => sort_as(delta, fit, |_| 0_u64, user),
+        [a] => sort_as(delta, fit, |row| two(row[a], 0), user),
+        [a, b] => sort_as(delta, fit, |row| two(row[a], row[b]), user),
+        [a, b, c] => sort_as(delta, fit, |row| four(two(row[a], row[b]), two(row[c], 0)), user),
+        [a, b, c, d] => sort_as(delta, fit, |row| four(two(row[a], row[b]), two(row[c], row[d])), user),
+        _ if columns.len() <= 8 => {
+            sort_as(delta, fit, |row| eight(columns.iter().map(|column| row[*column])), user)
+        }
+        _ => {
+            let width = columns.len();
             let rows = delta.look().len();
             let (mut all, mut diffs) = (Vec::with_capacity(rows * width), Vec::with_capacity(rows));
             delta.each(|row, diff| {
@@ -202,11 +245,11 @@ fn sort_as<P: Packed, U: Use>(
     pack: impl Fn(&[Symbol]) -> P,
     user: U,
 ) -> U::Done {
-    let rows = delta.look().len();
+    let (rows, takes_all) = (delta.look().len(), fit.is_empty());
     if delta.look().is_once() {
         let mut entries = Vec::with_capacity(rows);
         delta.each(|row, _| {
-            if fit.fits(row) {
+            if takes_all || fit.fits(row) {
                 entries.push(Once(pack(row)));
             }
         });

@@ -85,6 +85,11 @@ impl Trace {
     /// Stages changes of rows. The first words of a row are the key, the next are the value.
     pub(crate) fn stage<E: Entry>(&mut self, rows: &Sorted<E>) -> Result<(), TooMany> {
         let Stride { key, value } = self.stride;
+        if rows.is_set() {
+            let batch = Batch::of_set(self.stride, rows);
+            self.staged.extend(batch.finish(self.now()).map(|batch| Sampled::new(Rc::new(batch))));
+            return Ok(());
+        }
         let (mut keys, mut pairs) = (0, 0);
         let mut last: Option<E::Row> = None;
         for sum in rows.sums() {
