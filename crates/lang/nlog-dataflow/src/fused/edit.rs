@@ -149,8 +149,11 @@ impl State {
             let new: HashSet<&[Symbol]> = new.map(|(row, _)| row).collect();
             let mut report = Attributed::new(relation.columns.len());
             for (row, _) in rows.rows() {
-                let list = if new.contains(row) { &mut report.inserted } else { &mut report.reattributed };
-                list.push_words(row.iter().copied().chain([rule.0]), 1);
+                if new.contains(row) {
+                    report.inserted.push(rule.0);
+                } else {
+                    report.reattributed.push_words(row.iter().copied().chain([rule.0]), 1);
+                }
             }
             drop(new);
             match at {

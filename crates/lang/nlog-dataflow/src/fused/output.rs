@@ -29,7 +29,7 @@ enum Rules {
     Untold,
     /// The table has only one rule.
     One(RuleId),
-    /// Each inserted or reattributed row has its own rule.
+    /// Each inserted or reattributed row has a rule of its own.
     Each(Attributed),
 }
 
@@ -60,6 +60,14 @@ impl Output {
         &self.rows
     }
 
+    /// The inserted rows with their rules, ascending.
+    fn inserted(&self, report: &Attributed, symbols: &Symbols) -> Vec<(ValueRow, RuleId)> {
+        let rows = unsorted(&self.rows, |diff| diff > 0, symbols);
+        let mut found: Vec<(ValueRow, RuleId)> = rows.into_iter().zip(report.rules()).collect();
+        found.sort_unstable();
+        found
+    }
+
     /// The change as rows, ascending if that is wanted; `None` if nothing changed.
     pub(crate) fn into_rows(self, symbols: &Symbols, ascending: bool) -> Option<TableDelta> {
         let rows = |keep: fn(i64) -> bool| {
@@ -77,11 +85,11 @@ impl Output {
                 delta.rules = vec![*rule; delta.insert.len()];
             }
             Rules::Each(report) if ascending => {
-                (delta.insert, delta.rules) = with_rules(&report.inserted, symbols).into_iter().unzip();
+                (delta.insert, delta.rules) = self.inserted(report, symbols).into_iter().unzip();
                 delta.reattributed = with_rules(&report.reattributed, symbols);
             }
             Rules::Each(report) => {
-                (delta.insert, delta.rules) = each_with_rule(&report.inserted, symbols).unzip();
+                (delta.insert, delta.rules) = (rows(|diff| diff > 0), report.rules());
                 delta.reattributed = each_with_rule(&report.reattributed, symbols).collect();
             }
         }
@@ -99,7 +107,7 @@ impl Output {
             Rules::One(rule) => rules = vec![*rule; insert.len()],
             Rules::Each(report) => {
                 let (rows, of_rows): (Vec<ValueRow>, Vec<RuleId>) =
-                    with_rules(&report.inserted, symbols).into_iter().unzip();
+                    self.inserted(report, symbols).into_iter().unzip();
                 rules = of_rows;
                 // Cannot fail: all rows of a delta have their table's width.
                 insert = Columns::from_rows(&rows).map_or(insert, Columns::into_ascending);

@@ -10,6 +10,7 @@ mod settling;
 
 use std::io;
 
+use nlog_data::RuleId;
 use nlog_plan::Keep;
 use nlog_plan::query::{Plan, RelationId};
 
@@ -91,10 +92,12 @@ impl From<TooMany> for Unsettled {
     }
 }
 
-/// Changes of attributed rows; the rule is the last column.
+/// The rules of changed rows.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Attributed {
-    pub(crate) inserted: Delta,
+    /// The id of the rule of each inserted row, in the order of the relation's changes.
+    pub(crate) inserted: Vec<u32>,
+    /// Rows that stay, and that another rule derives now. The rule is the last column.
     pub(crate) reattributed: Delta,
 }
 
@@ -106,13 +109,18 @@ pub(crate) struct Conflict {
 }
 
 impl Attributed {
+    /// The rule of each inserted row.
+    pub(crate) fn rules(&self) -> Vec<RuleId> {
+        self.inserted.iter().copied().map(RuleId).collect()
+    }
+
     /// Visits every symbol in the changes.
     pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
-        self.inserted.symbols_mut(1).chain(self.reattributed.symbols_mut(1))
+        self.reattributed.symbols_mut(1)
     }
 
     pub(crate) fn new(columns: usize) -> Self {
-        Attributed { inserted: Delta::new(columns + 1), reattributed: Delta::new(columns + 1) }
+        Attributed { inserted: Vec::new(), reattributed: Delta::new(columns + 1) }
     }
 }
 
@@ -432,7 +440,6 @@ impl Relation {
             self.counts.discard();
         }
         self.delta.clear();
-        self.report.inserted.clear();
-        self.report.reattributed.clear();
+        self.report = Attributed::new(self.columns);
     }
 }

@@ -6,6 +6,9 @@ use super::rule::Numbers;
 use super::watch::{Watch, hash_of};
 use crate::symbol::{Hashes, Symbol, Symbols};
 
+/// The number of rows that are looked at before all are.
+const SAMPLE: usize = 1 << 13;
+
 /// The processing of a watched relation's derived rows.
 pub(crate) struct WatchedRows<'a> {
     split: &'a Split,
@@ -48,6 +51,11 @@ impl<'a> WatchedRows<'a> {
             return None;
         }
         let hashes = self.symbols.hashes();
+        if derived.len() > 2 * SAMPLE {
+            // Most rows that repeat do so at once.
+            let first = derived.rows().take(SAMPLE);
+            Watch::of(|each| first.for_each(|(row, _)| each(self.hash(row, &hashes))))?;
+        }
         Watch::of(|each| derived.rows().for_each(|(row, _)| each(self.hash(row, &hashes))))
     }
 
@@ -153,7 +161,7 @@ impl<'a> WatchedRows<'a> {
         self.delta.push(&row[..columns], 1);
         if self.split.attributed {
             let (_, rule) = self.rank(row);
-            self.report.inserted.push_words(row[..columns].iter().copied().chain([rule.0]), 1);
+            self.report.inserted.push(rule.0);
         }
     }
 

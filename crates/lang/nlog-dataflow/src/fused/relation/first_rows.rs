@@ -75,7 +75,7 @@ impl<E: Entry> FirstRows<'_, E> {
         let width = self.place.len();
         let mut pass_on = |(row, (_, rule)): (E::Row, (u64, RuleId))| {
             settling.delta.push_words(self.words(row), 1);
-            settling.report.inserted.push_words(self.words(row).chain([rule.0]), 1);
+            settling.report.inserted.push(rule.0);
         };
         let mut open: Option<(E::Row, (u64, RuleId))> = None;
         for sum in self.rows.sums() {

@@ -71,7 +71,7 @@ impl Settling<'_> {
         if !derived.is_once() {
             derived.rows().try_for_each(|(_, diff)| ways(diff).map(drop))?;
         }
-        let are_first = derived.is_once() && trace.is_empty(View::Before);
+        let are_first = derived.only_comes() && trace.is_empty(View::Before);
         let places = self.split.places();
         sort(derived, &Fit::default(), &places, Settle { settling: &mut self, trace, are_first })
     }
@@ -145,7 +145,7 @@ impl Settling<'_> {
             self.delta.push(row, Diff::from(after) - Diff::from(before));
             if after {
                 let (_, rule) = self.numbers.order(rule);
-                self.report.inserted.push_words(row.iter().copied().chain([rule.0]), 1);
+                self.report.inserted.push(rule.0);
             }
         }
     }
@@ -166,7 +166,7 @@ impl Settling<'_> {
             match (before, after) {
                 (None, Some(rule)) => {
                     self.delta.push(row, 1);
-                    self.report.inserted.push_words(with(rule), 1);
+                    self.report.inserted.push(rule.1.0);
                 }
                 (Some(_), None) => self.delta.push(row, -1),
                 (Some(old), Some(new)) if old.0 != new.0 => self.report.reattributed.push_words(with(new), 1),
@@ -180,7 +180,7 @@ impl Settling<'_> {
 struct Settle<'a, 'b> {
     settling: &'a mut Settling<'b>,
     trace: &'a mut Trace,
-    /// Whether the relation has no rows before the transaction, and each of these has the count 1.
+    /// Whether the relation has no rows before the transaction, and each of these has a positive count.
     are_first: bool,
 }
 
