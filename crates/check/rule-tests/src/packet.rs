@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_simulator::Crossing;
 use nlog::program::{Packet, Place as SourcePlace};
-use nlog_data::{Canonical, Row, RuleId, TableId};
+use nlog_data::{Packed, Row, RuleId, TableId};
 use openflow_rs::FlowEntry;
 use simulated_hosts::{Out, Place};
 use switch_model::FlowRow;
@@ -147,7 +147,7 @@ impl Stage<'_> {
                     FlowRow::read(row).is_ok_and(|flow| {
                         **flow.host == **host
                             && (flow.table, flow.priority) == (table, entry.priority)
-                            && **flow.matches == Canonical::new(entry.matches.clone())
+                            && *flow.matches == Packed::new(&entry.matches)
                     })
                 });
                 let origin = own.map_or("learned".to_owned(), |row| self.origin(tables.outputs.flows(), row));

@@ -59,6 +59,7 @@ pub use function::{Failure, FailureCode, Function, Results, Tuples};
 pub use inputs::{Changes, Inputs};
 pub use interface_address::{InterfaceAddress, InterfaceAddressError};
 pub use object::{FieldPath, ObjectField, ObjectKind, Unique};
+pub use openflow_rs::Packed;
 pub use refusal::{
     DerivedCause, DerivedError, DerivedErrors, ForbiddenRows, KeyConflict, MOST_FORBIDDEN, TransactionError,
 };
@@ -68,4 +69,4 @@ pub use transaction::{
     StoredRelation, StoredRows, TableDelta, Tables, Transaction, WorkOfRule, no_memory, no_timed_hook,
 };
 pub use types::{Enumeration, Record, Type};
-pub use value::{Canonical, Value};
+pub use value::Value;

@@ -1,14 +1,11 @@
 //! Values, their order and their canonical text.
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
-use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use ipnet::IpNet;
-use openflow_rs::{Actions, MacAddr, Match, Pack, Packed};
+use openflow_rs::{Actions, MacAddr, Match, Packed};
 use packet_filter::PacketFilter;
 
 use crate::InterfaceAddress;
@@ -37,9 +34,9 @@ pub enum Value {
     /// An `interface_address`.
     InterfaceAddress(InterfaceAddress),
     /// A `match`.
-    Match(Arc<Canonical<Match>>),
+    Match(Packed<Match>),
     /// `actions`.
-    Actions(Arc<Canonical<Actions>>),
+    Actions(Packed<Actions>),
     /// A `packet_filter`.
     PacketFilter(Arc<PacketFilter>),
     /// A `set<T>`: ascending, each value once.
@@ -48,93 +45,6 @@ pub enum Value {
     List(Arc<[Value]>),
     /// A record: its fields in declared order.
     Record(Arc<[Value]>),
-}
-
-/// A packed OpenFlow value. Its canonical text determines the order. Equal values have equal texts, so the packed
-/// bytes determine equality and hash.
-pub struct Canonical<T> {
-    packed: Packed<T>,
-    /// The text, cached by the first comparison.
-    compared: OnceLock<Box<str>>,
-}
-
-impl<T: Pack + fmt::Display> Canonical<T> {
-    /// Packs a value.
-    pub fn new(value: T) -> Self {
-        Canonical { packed: Packed::new(&value), compared: OnceLock::new() }
-    }
-
-    /// The unpacked value.
-    pub fn get(&self) -> T {
-        self.packed.get()
-    }
-
-    /// The number of bytes of the packed value.
-    pub(crate) fn bytes(&self) -> usize {
-        self.packed.bytes()
-    }
-
-    /// Its canonical text, as Open vSwitch prints it.
-    pub fn text(&self) -> Cow<'_, str> {
-        match self.compared.get() {
-            Some(text) => Cow::Borrowed(text),
-            None => Cow::Owned(self.packed.get().to_string()),
-        }
-    }
-
-    /// The text, cached from now on.
-    fn compared(&self) -> &str {
-        self.compared.get_or_init(|| self.packed.get().to_string().into_boxed_str())
-    }
-}
-
-impl Canonical<Actions> {
-    /// Concatenates two lists, if this needs no decoding: see [`Packed::then`].
-    pub(crate) fn then(&self, more: &Self) -> Option<Self> {
-        let packed = self.packed.then(&more.packed)?;
-        Some(Canonical { packed, compared: OnceLock::new() })
-    }
-}
-
-impl<T: Pack + fmt::Display> fmt::Debug for Canonical<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.text())
-    }
-}
-
-impl<T> Clone for Canonical<T> {
-    fn clone(&self) -> Self {
-        Canonical { packed: self.packed.clone(), compared: self.compared.clone() }
-    }
-}
-
-impl<T> PartialEq for Canonical<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.packed == other.packed
-    }
-}
-
-impl<T> Eq for Canonical<T> {}
-
-impl<T> Hash for Canonical<T> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.packed.hash(state);
-    }
-}
-
-impl<T: Pack + fmt::Display> PartialOrd for Canonical<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T: Pack + fmt::Display> Ord for Canonical<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        if self == other {
-            return Ordering::Equal;
-        }
-        self.compared().cmp(other.compared())
-    }
 }
 
 impl Value {
@@ -214,13 +124,13 @@ impl From<InterfaceAddress> for Value {
 
 impl From<Match> for Value {
     fn from(value: Match) -> Value {
-        Value::Match(Arc::new(Canonical::new(value)))
+        Value::Match(Packed::new(&value))
     }
 }
 
 impl From<Actions> for Value {
     fn from(value: Actions) -> Value {
-        Value::Actions(Arc::new(Canonical::new(value)))
+        Value::Actions(Packed::new(&value))
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-use nlog_data::{Canonical, Results, Value, function, literal};
+use nlog_data::{Packed, Results, Value, function, literal};
 use openflow_rs::{Action, Actions, Match};
 
 /// Text of matches, with the function that returned it.
 type Matches = BTreeSet<(String, String)>;
 /// Actions, with the function that returned them.
-type ActionLists = Vec<(String, Canonical<Actions>)>;
+type ActionLists = Vec<(String, Packed<Actions>)>;
 
 /// The results of the examples of all functions.
 fn given() -> (Matches, ActionLists) {
@@ -29,7 +29,7 @@ fn given() -> (Matches, ActionLists) {
                     matches.extend(texts.map(|text| (function.name.to_string(), text)));
                 }
                 Ok(Results::One(Value::Actions(a))) => {
-                    actions.push((function.name.to_string(), (*a).clone()));
+                    actions.push((function.name.to_string(), a.clone()));
                 }
                 _ => {}
             }
@@ -100,7 +100,7 @@ fn actions_are_accepted_and_printed_alike() {
     let actions: Vec<_> = actions.into_iter().filter(|(name, _)| !special.contains(&name.as_str())).collect();
     assert!(actions.len() > 150);
     let flow =
-        |actions: &Canonical<Actions>| format!("{},actions={}", match_for(&actions.get()), actions.text());
+        |actions: &Packed<Actions>| format!("{},actions={}", match_for(&actions.get()), actions.text());
     let flows: Vec<String> = actions.iter().map(|(_, actions)| flow(actions)).collect();
     let printed = parse_flows(&flows);
     assert_eq!(printed.len(), flows.len());

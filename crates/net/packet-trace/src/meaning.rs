@@ -3,11 +3,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::object::ObjectKind;
-use nlog_data::{Canonical, Row, TableId, Type, Value};
+use nlog_data::{Packed, Row, TableId, Type, Value};
 use openflow_rs::{Action, Actions, Field, FlowEntry, Match};
 use pipeline::{Reading, forms};
 use switch_model::interface::VIF;
@@ -152,7 +151,7 @@ impl Network {
         let rest = of_datapath
             .into_iter()
             .try_fold(Match::any(), |rest, demand| rest.with_masked(demand.field, demand.value, demand.mask));
-        let matches = Value::Match(Arc::new(Canonical::new(rest.ok()?)));
+        let matches = Value::Match(Packed::new(&rest.ok()?));
         for id in self.named_by(flow) {
             for form in &self.said.0 {
                 let mut columns = vec![None; form.columns];

@@ -1,10 +1,8 @@
 //! A question about rows: which ones exist or are missing. They are named by a pattern, or as a flow of a host.
 
-use std::sync::Arc;
-
 use nlog::Program;
 use nlog::program::Pattern;
-use nlog_data::{Canonical, Row, Value};
+use nlog_data::{Packed, Row, Value};
 use nlog_explain::tree::{Explainer, Explanation};
 use nlog_explain::{OnDemand, WhyNot, explanation};
 use openflow_rs::{FlowEntry, Match};
@@ -67,7 +65,7 @@ impl Question {
             FlowName::Key { table, priority, matches } => [
                 Some(Value::Int(i64::from(*table))),
                 Some(Value::Int(i64::from(*priority))),
-                Some(Value::Match(Arc::new(Canonical::new(matches.clone())))),
+                Some(Value::Match(Packed::new(&matches))),
             ],
         };
         let [table_id, priority, matching] = key;

@@ -5,7 +5,7 @@ use crate::frame::vlan;
 use flow_simulator::trace::{Step, What};
 use flow_simulator::{Arrival, Crossing, FlowKey, Lost, Packet};
 use nlog::program::Place as SourcePlace;
-use nlog_data::{Canonical, Row, RuleId, TableId, Value};
+use nlog_data::{Packed, Row, RuleId, TableId, Value};
 use nlog_explain::{Origin, ShowsInputs};
 use openflow_rs::{Action, Field, FlowEntry, Match, PortNo};
 use pipeline::one_line;
@@ -346,14 +346,14 @@ impl Network {
     }
 
     fn row_of(&self, host: &str, entry: &FlowEntry) -> Option<Row> {
-        let matches = Canonical::new(entry.matches.clone());
+        let matches = Packed::new(&entry.matches);
         let actions = entry.actions.clone().canonical();
         let flows = self.tables.outputs.flows();
         let (table, priority) = (Value::Int(entry.table.into()), Value::Int(entry.priority.into()));
         let rows = self.state.matching(flows, &[Some(host.into()), Some(table), Some(priority), None, None]);
         let found = rows.into_iter().find(|row| match &row[..] {
             [.., Value::Match(own_match), Value::Actions(own_actions)] => {
-                **own_match == matches && own_actions.get().canonical() == actions
+                *own_match == matches && own_actions.get().canonical() == actions
             }
             _ => false,
         });

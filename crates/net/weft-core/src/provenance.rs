@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use nlog_data::{Canonical, Committed, Row, Value};
+use nlog_data::{Committed, Packed, Row, Value};
 use openflow_rs::{Field, Match};
 use switch_model::FlowKey;
 
@@ -140,7 +140,7 @@ impl Provenance {
         let whole = key.matching().ok()?;
         let datapath = self.datapath(&whole);
         let origins = |matching: Match| {
-            let key = (key.table(), key.priority(), Arc::new(Canonical::new(matching)));
+            let key = (key.table(), key.priority(), Packed::new(&matching));
             self.parts[part(&key)].get(&key)
         };
         // Other rules than the built-in ones may say the datapath in their universal flows.

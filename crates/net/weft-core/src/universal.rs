@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{Canonical, Row, TableId, Type, Value};
+use nlog_data::{Packed, Row, TableId, Type, Value};
 use openflow_rs::Match;
 
 /// A table of universal flows.
@@ -39,7 +39,7 @@ pub(crate) struct UniversalFlow {
 
 /// Table, priority and match. The match is shared with the engine: encoded again as a [`FlowKey`](switch_model::FlowKey), the
 /// matches of a large network would take twice the memory.
-pub(crate) type Key = (u8, u16, Arc<Canonical<Match>>);
+pub(crate) type Key = (u8, u16, Packed<Match>);
 
 /// The tables of universal flows of a program, in name order. Tables whose rows are made of others' flows only pass these
 /// on.

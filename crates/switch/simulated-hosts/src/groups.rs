@@ -1,9 +1,8 @@
 //! The groups of all hosts, as the rows of the rules' tables say.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use nlog_data::Canonical;
+use nlog_data::Packed;
 use openflow_rs::flow::ANY_GROUP;
 use openflow_rs::{Action, Actions, GroupEntry, PortNo};
 use switch_model::{BucketRow, CandidateRow, Choice, Choices, Watched};
@@ -29,7 +28,7 @@ pub(crate) struct Groups(BTreeMap<Key, Rows>);
 struct Rows {
     /// How the group chooses a bucket; none for a group of type `all`.
     choice: Option<Choice>,
-    buckets: BTreeMap<u32, Arc<Canonical<Actions>>>,
+    buckets: BTreeMap<u32, Packed<Actions>>,
     candidates: BTreeMap<u32, Candidate>,
 }
 
@@ -37,7 +36,7 @@ struct Rows {
 struct Candidate {
     weight: u16,
     watched: Watched,
-    actions: Arc<Canonical<Actions>>,
+    actions: Packed<Actions>,
 }
 
 impl Groups {
@@ -66,14 +65,14 @@ impl Groups {
             rows(bucket.host, bucket.group, &mut |rows| drop(rows.candidates.remove(&bucket.id)));
         }
         for BucketRow { host, group, id, actions } in &buckets.insert {
-            rows(host, *group, &mut |rows| drop(rows.buckets.insert(*id, Arc::clone(actions))));
+            rows(host, *group, &mut |rows| drop(rows.buckets.insert(*id, Packed::clone(actions))));
         }
         for (host, group, choice) in &groups.insert {
             rows(host, *group, &mut |rows| rows.choice = Some(choice.clone()));
         }
         for CandidateRow { bucket, weight, watched } in &candidates.insert {
             rows(bucket.host, bucket.group, &mut |rows| {
-                let actions = Arc::clone(bucket.actions);
+                let actions = bucket.actions.clone();
                 let candidate = Candidate { weight: *weight, watched: *watched, actions };
                 rows.candidates.insert(bucket.id, candidate);
             });
@@ -93,9 +92,8 @@ impl Groups {
             None if !candidates.is_empty() => fault("has rows of of_candidate and none of of_group"),
             Some(_) if !buckets.is_empty() => fault("has rows of of_group and of of_bucket"),
             None => {
-                let bucket = |(id, actions): (&u32, &Arc<Canonical<Actions>>)| {
-                    openflow_rs::Bucket::new(*id, actions.get())
-                };
+                let bucket =
+                    |(id, actions): (&u32, &Packed<Actions>)| openflow_rs::Bucket::new(*id, actions.get());
                 Ok(Some(GroupEntry::all(key.1, buckets.iter().map(bucket).collect())))
             }
             Some(choice) => {
@@ -110,7 +108,7 @@ impl Groups {
 
     /// Whether a bucket of the group hands packets to another group.
     pub(crate) fn names_group(&self, key: &Key) -> bool {
-        let names = |actions: &Canonical<Actions>| {
+        let names = |actions: &Packed<Actions>| {
             actions.get().0.iter().any(|action| matches!(action, Action::Group(_)))
         };
         self.0.get(key).is_some_and(|rows| {
@@ -159,7 +157,7 @@ mod tests {
 
     fn actions(port: u16) -> Value {
         let actions: Actions = format!("output:{port}").parse().expect("actions");
-        Value::Actions(Arc::new(Canonical::new(actions)))
+        Value::Actions(Packed::new(&actions))
     }
 
     fn bucket(id: u32, port: u16) -> Row {

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use nlog_data::{Canonical, Row, Value};
+use nlog_data::{Packed, Row, Value};
 use openflow_rs::{Actions, Body, DecodeError, EncodeError, FlowEntry, FlowMod, Match, Message};
 
 use crate::kind::{Kind, Lasting, Reader, RowError, int, text};
@@ -205,9 +205,9 @@ pub struct FlowRow<'r> {
     /// The priority.
     pub priority: u16,
     /// The match.
-    pub matches: &'r Arc<Canonical<Match>>,
+    pub matches: &'r Packed<Match>,
     /// The actions.
-    pub actions: &'r Arc<Canonical<Actions>>,
+    pub actions: &'r Packed<Actions>,
 }
 
 impl<'r> FlowRow<'r> {
@@ -276,8 +276,8 @@ impl Kind for Flows {
 
 impl Lasting for Flows {
     fn row(host: &str, key: &FlowKey, flow: &Flow) -> Result<Row, DecodeError> {
-        let matching = Value::Match(Arc::new(Canonical::new(key.matching()?)));
-        let actions = Value::Actions(Arc::new(Canonical::new(flow.actions()?)));
+        let matching = Value::Match(Packed::new(&key.matching()?));
+        let actions = Value::Actions(Packed::new(&flow.actions()?));
         Ok(vec![text(host), int(key.table), int(key.priority), matching, actions])
     }
 }

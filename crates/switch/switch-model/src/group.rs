@@ -5,7 +5,7 @@ pub mod encoding;
 use std::fmt;
 use std::sync::Arc;
 
-use nlog_data::{Canonical, Row, Value};
+use nlog_data::{Packed, Row, Value};
 use openflow_rs::flow::ANY_GROUP;
 use openflow_rs::{Actions, DecodeError, Field, GroupEntry, GroupKind, PortNo, Selection};
 
@@ -217,7 +217,7 @@ pub struct BucketRow<'r> {
     /// The bucket's number in the group.
     pub id: u32,
     /// Its actions.
-    pub actions: &'r Arc<Canonical<Actions>>,
+    pub actions: &'r Packed<Actions>,
 }
 
 impl<'r> BucketRow<'r> {
@@ -271,7 +271,7 @@ impl Lasting for Buckets {
 }
 
 fn actions_of(bucket: &Bucket) -> Result<Value, DecodeError> {
-    Ok(Value::Actions(Arc::new(Canonical::new(bucket.actions()?))))
+    Ok(Value::Actions(Packed::new(&bucket.actions()?)))
 }
 
 /// The groups that give a packet to one of their buckets, by number.

@@ -5,7 +5,7 @@ use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use nlog_data::{Canonical, Row, Value};
+use nlog_data::{Packed, Row, Value};
 use openflow_rs::{Actions, DecodeError, Match};
 
 use crate::pool::Pool;
@@ -212,7 +212,7 @@ pub struct Reader<'p, 'r> {
 }
 
 /// The bytes of the values that were encoded so far.
-type Encoded<'r, V> = HashMap<&'r Canonical<V>, Arc<[u8]>>;
+type Encoded<'r, V> = HashMap<&'r Packed<V>, Arc<[u8]>>;
 
 impl<'p, 'r> Reader<'p, 'r> {
     /// A reader of rows.
@@ -224,7 +224,7 @@ impl<'p, 'r> Reader<'p, 'r> {
     /// The bytes of the match of a flow.
     pub(crate) fn matching<E>(
         &mut self,
-        matching: &'r Canonical<Match>,
+        matching: &'r Packed<Match>,
         encode: impl FnOnce(&Match) -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
         once(&mut self.matches, self.pool, matching, || encode(&matching.get()))
@@ -233,7 +233,7 @@ impl<'p, 'r> Reader<'p, 'r> {
     /// The bytes of the instructions of a flow.
     pub(crate) fn instructions<E>(
         &mut self,
-        actions: &'r Canonical<Actions>,
+        actions: &'r Packed<Actions>,
         encode: impl FnOnce(&Actions) -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
         once(&mut self.instructions, self.pool, actions, || encode(&actions.get()))
@@ -242,7 +242,7 @@ impl<'p, 'r> Reader<'p, 'r> {
     /// The bytes of a bucket that has actions alone.
     pub(crate) fn bucket<E>(
         &mut self,
-        actions: &'r Canonical<Actions>,
+        actions: &'r Packed<Actions>,
         encode: impl FnOnce(&Actions) -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
         once(&mut self.buckets, self.pool, actions, || encode(&actions.get()))
@@ -253,11 +253,11 @@ impl<'p, 'r> Reader<'p, 'r> {
 fn once<'r, V, E>(
     known: &mut Encoded<'r, V>,
     pool: &mut Pool,
-    value: &'r Canonical<V>,
+    value: &'r Packed<V>,
     encode: impl FnOnce() -> Result<Arc<[u8]>, E>,
 ) -> Result<Arc<[u8]>, E>
 where
-    Canonical<V>: Eq + Hash,
+    Packed<V>: Eq + Hash,
 {
     if let Some(bytes) = known.get(value) {
         return Ok(Arc::clone(bytes));

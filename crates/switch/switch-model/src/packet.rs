@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nlog_data::Canonical;
+use nlog_data::Packed;
 use openflow_rs::Actions;
 
 /// The ethertype for local experiments (IEEE 802): no machine takes a probe for a packet of its own.
@@ -18,7 +18,7 @@ const HEADER: usize = 14;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
     /// What the switch does.
-    pub actions: Arc<Canonical<Actions>>,
+    pub actions: Packed<Actions>,
     /// The frame.
     pub frame: Arc<[u8]>,
 }
@@ -26,7 +26,7 @@ pub struct Packet {
 impl Packet {
     /// A packet with which the switch does this.
     pub fn new(actions: Actions, frame: Arc<[u8]>) -> Packet {
-        Packet { actions: Arc::new(Canonical::new(actions)), frame }
+        Packet { actions: Packed::new(&actions), frame }
     }
 }
 

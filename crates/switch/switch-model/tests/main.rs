@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nlog_data::{Canonical, Delta, Row, Schema, TableDelta, Value};
+use nlog_data::{Delta, Packed, Row, Schema, TableDelta, Value};
 use openflow_rs::MacAddr;
 use switch_model::{
     ByHost, Changes, Desired, Frame, KINDS, Pool, RowError, Source, Tables, check_groups, split_by_host,
@@ -29,11 +29,11 @@ fn texts(all: &[&str]) -> Value {
 }
 
 fn matching(text: &str) -> Value {
-    Value::Match(Arc::new(Canonical::new(text.parse().expect("a match"))))
+    Value::Match(Packed::new(&text.parse().expect("a match")))
 }
 
 fn actions(text: &str) -> Value {
-    Value::Actions(Arc::new(Canonical::new(text.parse().expect("actions"))))
+    Value::Actions(Packed::new(&text.parse().expect("actions")))
 }
 
 /// Rows of every kind that lasts, which a switch can have together.

@@ -173,35 +173,33 @@ impl Match {
     }
 
     fn demand(&mut self, new: Demand) -> Result<(), MatchError> {
-        let place = match self.demands.binary_search_by_key(&new.field, |demand| demand.field) {
-            Ok(place) => {
-                let old = self.demands[place];
-                if (old.value ^ new.value) & old.mask & new.mask != 0 {
-                    return Err(MatchError::Conflict {
-                        field: new.field,
-                        first: old.value,
-                        second: new.value,
-                    });
-                }
-                self.demands[place].value |= new.value;
-                self.demands[place].mask |= new.mask;
-                place
-            }
-            Err(place) => {
-                self.demands.insert(place, new);
-                place
-            }
-        };
-        let merged = &mut self.demands[place];
-        // A packet without a tag has no priority, and no field of the wire says one: `vlan_pcp` demands a tag.
-        let untagged = merged.field == Field::VlanTci
-            && merged.mask & VLAN_PRESENT != 0
-            && merged.value & VLAN_PRESENT == 0;
-        if untagged {
-            merged.mask &= !VLAN_PCP;
-            merged.value &= !VLAN_PCP;
+        match self.demands.binary_search_by_key(&new.field, |demand| demand.field) {
+            Ok(place) => self.demands[place] = self.demands[place].and(new)?,
+            Err(place) => self.demands.insert(place, new.canonical()),
         }
         Ok(())
+    }
+}
+
+impl Demand {
+    /// The demand for what two demands on one field ask for.
+    pub(crate) fn and(self, new: Demand) -> Result<Demand, MatchError> {
+        let Demand { field, value, mask } = self;
+        if (value ^ new.value) & mask & new.mask != 0 {
+            return Err(MatchError::Conflict { field, first: value, second: new.value });
+        }
+        Ok(Demand { field, value: value | new.value, mask: mask | new.mask }.canonical())
+    }
+
+    /// A packet without a tag has no priority, and no field of the wire says one: `vlan_pcp` demands a tag.
+    pub(crate) fn canonical(mut self) -> Demand {
+        let untagged =
+            self.field == Field::VlanTci && self.mask & VLAN_PRESENT != 0 && self.value & VLAN_PRESENT == 0;
+        if untagged {
+            self.mask &= !VLAN_PCP;
+            self.value &= !VLAN_PCP;
+        }
+        self
     }
 }
 

@@ -170,6 +170,38 @@ proptest! {
     }
 
     #[test]
+    fn packed_matches_are_joined_as_matches_are(a in crate::strategies::matches(), b in crate::strategies::matches()) {
+        let packed = |m: &Match| Packed::new(m);
+        prop_assert_eq!(packed(&a).and(&packed(&b)), a.and(&b).map(|both| packed(&both)), "{} & {}", a, b);
+        // Few random matches agree on a field: parts of one match do.
+        let parts: Vec<_> = a.iter().collect();
+        let of = |keep: fn(usize) -> bool| {
+            let kept = parts.iter().enumerate().filter(|(at, _)| keep(*at));
+            kept.fold(Match::any(), |m, (_, part)| m.with_masked(part.field, part.value, part.mask).unwrap())
+        };
+        for (one, other) in [(of(|at| at % 2 == 0), of(|at| at % 2 == 1)), (of(|at| at % 3 > 0), of(|at| at % 3 < 2))] {
+            prop_assert_eq!(packed(&one).and(&packed(&other)), Ok(packed(&a)));
+        }
+    }
+
+    #[test]
+    fn a_field_is_added_to_a_packed_match_as_to_a_match(m in crate::strategies::matches(), values in any::<[u128; 3]>()) {
+        let [value, mask, narrow] = values;
+        for field in openflow_rs::Field::all() {
+            let own = m.get(field).unwrap_or((value, mask)).0;
+            let max = field.max_value();
+            let masks = [0, max, mask & max, narrow & max & 0xff, 0x1000 & max, 0xe000 & max, mask];
+            let masks = masks.into_iter().chain((0..field.bits()).step_by(5).map(|bit| 1_u128 << bit));
+            for (value, mask) in masks.flat_map(|mask| [(value & max, mask), (own, mask), (value & mask & 0xffff, mask)]) {
+                for base in [&m, &Match::any()] {
+                    let wanted = base.clone().with_masked(field, value, mask).map(|m| Packed::new(&m));
+                    prop_assert_eq!(Packed::new(base).with_masked(field, value, mask), wanted, "{} {}/{}", field, value, mask);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn parts_of_a_match_join_to_the_whole_in_any_order(m in crate::strategies::matches(), seed in any::<usize>()) {
         let mut demands: Vec<_> = m.iter().collect();
         let n = demands.len().max(1);

@@ -10,7 +10,7 @@ use openflow_rs::{Actions, MacAddr, Match};
 use packet_filter::PacketFilter;
 
 use super::{Evaluate, Example, Failure, Function, Multiplicity, Parameter, Results, Shape, Tuples};
-use crate::{Canonical, InterfaceAddress, Type, Value};
+use crate::{InterfaceAddress, Packed, Type, Value};
 
 /// A Rust type that an argument can be read as.
 pub(super) trait Argument: Sized + 'static {
@@ -61,8 +61,8 @@ scalar! {
     IpNet => Net;
     InterfaceAddress => InterfaceAddress;
     Arc<PacketFilter> => PacketFilter;
-    Arc<Canonical<Match>> => Match;
-    Arc<Canonical<Actions>> => Actions;
+    Packed<Match> => Match;
+    Packed<Actions> => Actions;
 }
 
 macro_rules! gives {

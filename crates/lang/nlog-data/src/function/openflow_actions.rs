@@ -8,13 +8,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use openflow_rs::action::{CtClear, DecTtl, GotoTable, Group, PopVlan, PushVlan, WriteMetadata};
-use openflow_rs::{Action, Actions, Field, MacAddr, PortNo, Subfield};
+use openflow_rs::{Action, Actions, Field, MacAddr, Packed, PortNo, Subfield};
 
 use super::define::entry;
 use super::openflow_examples::{set_examples, set_masked_examples};
 use super::openflow_field::{FieldValue, Form, failure, forms, misfit, names};
 use super::{Failure, Function};
-use crate::Canonical;
 use crate::quotation::{cut, quote_text};
 
 fn one(action: impl Into<Action>) -> Actions {
@@ -289,7 +288,7 @@ fn changes() -> Vec<Function> {
 }
 
 fn operators() -> Vec<Function> {
-    type A = Arc<Canonical<Actions>>;
+    type A = Packed<Actions>;
     vec![
         entry(
             "++(a, b) -> actions",
@@ -304,8 +303,8 @@ fn operators() -> Vec<Function> {
         .example(r#"actions"drop", actions"drop""#, r#"actions"drop""#)
         .example(r#"actions"goto_table:4", actions"goto_table:5""#, "error range")
         .binary(|a: A, b: A| match a.then(&b) {
-            Some(joined) => Ok(Arc::new(joined)),
-            None => then(&a.get(), &b.get()).map(|joined| Arc::new(Canonical::new(joined))),
+            Some(joined) => Ok(joined),
+            None => then(&a.get(), &b.get()).map(|joined| Packed::new(&joined)),
         }),
         entry("to_string(actions) -> text", "The actions as Open vSwitch prints them.")
             .example(r#"actions"load:5->NXM_NX_REG0[]""#, r#""set_field:0x5->reg0""#)

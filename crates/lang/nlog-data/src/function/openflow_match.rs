@@ -5,18 +5,16 @@
 //! `arp_tpa` is a match of ARP. Fields of TCP, UDP and SCTP exist over IPv4 and IPv6: `match_tcp_dst` matches IPv4,
 //! `match_tcp6_dst` IPv6.
 
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
 use openflow_rs::field::Format;
-use openflow_rs::{Field, MacAddr, Match, MatchError, Prerequisite};
+use openflow_rs::{Field, MacAddr, Match, MatchError, Packed, Prerequisite};
 
 use super::define::entry;
 use super::openflow_examples::{match_examples, match_masked_examples, match_net_examples};
 use super::openflow_field::{FieldValue, Form, failure, forms, misfit, names};
 use super::{Failure, Function};
-use crate::Canonical;
 
 const IPV4: u128 = 0x0800;
 const IPV6: u128 = 0x86dd;
@@ -57,33 +55,53 @@ pub(super) fn prerequisite(field: Field, six: bool) -> Result<Match, MatchError>
     }
 }
 
-/// The match of a field with its prerequisites; `six` selects IPv6 where there is a choice.
-fn match_field<V: FieldValue>(
-    function: &str,
+/// Makes matches of a field with its prerequisites.
+struct FieldMatch {
+    /// The name of the function, for failures.
+    function: String,
     field: Field,
-    six: bool,
-    value: V,
-    mask: Option<V>,
-) -> Result<Match, Failure> {
-    let field = value.field(field);
-    let bits = value.bits(field).ok_or_else(|| misfit(function, field, value))?;
-    let base = prerequisite(field, six).map_err(|error| failure(function, value, &error))?;
-    match mask {
-        None => base.with(field, bits).map_err(|error| failure(function, value, &error)),
-        Some(mask) => {
-            let mask_bits = mask.bits(field).ok_or_else(|| misfit(function, field, mask))?;
-            base.with_masked(field, bits, mask_bits)
-                .map_err(|error| failure(function, format_args!("{value}/{mask}"), &error))
-        }
-    }
+    /// The prerequisites of the field, and those of the field for IPv6 addresses.
+    bases: [Result<Packed<Match>, MatchError>; 2],
 }
 
-fn match_net(function: &str, field: Field, net: IpNet) -> Result<Match, Failure> {
-    let field = field.for_address(net.network());
-    let bits = net.network().bits(field).ok_or_else(|| misfit(function, field, net))?;
-    let mask = net.netmask().bits(field).ok_or_else(|| misfit(function, field, net))?;
-    let base = prerequisite(field, false).map_err(|error| failure(function, net, &error))?;
-    base.with_masked(field, bits, mask).map_err(|error| failure(function, net, &error))
+impl FieldMatch {
+    /// `six` selects IPv6 where there is a choice.
+    fn new(function: &str, field: Field, six: bool) -> Self {
+        let base = |field| prerequisite(field, six).map(|base| Packed::new(&base));
+        let bases = [field, field.for_address(Ipv6Addr::UNSPECIFIED.into())].map(base);
+        FieldMatch { function: function.to_owned(), field, bases }
+    }
+
+    /// The prerequisites of the field or of its counterpart.
+    fn base(&self, field: Field) -> &Result<Packed<Match>, MatchError> {
+        &self.bases[usize::from(field != self.field)]
+    }
+
+    fn of<V: FieldValue>(&self, value: V, mask: Option<V>) -> Result<Packed<Match>, Failure> {
+        let function = &self.function;
+        let field = value.field(self.field);
+        let bits = value.bits(field).ok_or_else(|| misfit(function, field, value))?;
+        let base = self.base(field).as_ref().map_err(|error| failure(function, value, error))?;
+        match mask {
+            None => base
+                .with_masked(field, bits, field.max_value())
+                .map_err(|error| failure(function, value, &error)),
+            Some(mask) => {
+                let mask_bits = mask.bits(field).ok_or_else(|| misfit(function, field, mask))?;
+                base.with_masked(field, bits, mask_bits)
+                    .map_err(|error| failure(function, format_args!("{value}/{mask}"), &error))
+            }
+        }
+    }
+
+    fn of_net(&self, net: IpNet) -> Result<Packed<Match>, Failure> {
+        let function = &self.function;
+        let field = self.field.for_address(net.network());
+        let bits = net.network().bits(field).ok_or_else(|| misfit(function, field, net))?;
+        let mask = net.netmask().bits(field).ok_or_else(|| misfit(function, field, net))?;
+        let base = self.base(field).as_ref().map_err(|error| failure(function, net, error))?;
+        base.with_masked(field, bits, mask).map_err(|error| failure(function, net, &error))
+    }
 }
 
 pub(super) fn functions() -> Vec<Function> {
@@ -118,13 +136,14 @@ pub(super) fn over_ipv6(name: &str) -> Option<String> {
 /// `flow_expr_match_regN`, the name in the literature.
 fn flow_expr(n: u8, field: Field) -> Function {
     let name = format!("flow_expr_match_reg{n}");
+    let matches = FieldMatch::new(&name, field, false);
     entry(&format!("{name}(value) -> match"), format!("Matches packets whose register {n} has this value."))
         .example("26", format!(r#"match"reg{n}=0x1a""#))
         .example("0", format!(r#"match"reg{n}=0""#))
         .example("4294967295", format!(r#"match"reg{n}=0xffffffff""#))
         .example("4294967296", "error range")
         .example("-1", "error range")
-        .unary(move |value: i64| match_field(&name, field, false, value, None))
+        .unary(move |value: i64| matches.of(value, None))
 }
 
 /// The functions of one field under one of its names.
@@ -140,6 +159,7 @@ fn of_field(field: Field, name: &str, six: bool) -> Vec<Function> {
     }
     if matches!(info.format, Format::Ipv4 | Format::Ipv6) {
         let function = format!("match_{name}");
+        let matches = FieldMatch::new(&function, field, false);
         let entry = entry(
             &format!("{function}(net) -> match"),
             format!(
@@ -147,11 +167,8 @@ fn of_field(field: Field, name: &str, six: bool) -> Vec<Function> {
             prefix."
             ),
         );
-        functions.push(
-            entry
-                .examples(match_net_examples(field))
-                .unary(move |net: IpNet| match_net(&function, field, net)),
-        );
+        functions
+            .push(entry.examples(match_net_examples(field)).unary(move |net: IpNet| matches.of_net(net)));
     }
     functions
 }
@@ -160,18 +177,20 @@ fn of_field(field: Field, name: &str, six: bool) -> Vec<Function> {
 fn of_form<V: FieldValue>(field: Field, name: &str, six: bool, form: Form) -> Vec<Function> {
     let bits = field.bits();
     let function = format!("match_{name}");
+    let matches = FieldMatch::new(&function, field, six);
     let doc = format!("Matches packets whose {name} ({bits} bits) has this value.");
     let exact = entry(&format!("{function}(value) -> match"), doc)
         .examples(match_examples(field, six, form))
-        .unary(move |value: V| match_field(&function, field, six, value, None));
+        .unary(move |value: V| matches.of(value, None));
     if !field.info().maskable {
         return vec![exact];
     }
     let function = format!("match_{name}_masked");
+    let matches = FieldMatch::new(&function, field, six);
     let doc = format!("Matches packets whose {name} ({bits} bits) equals the value in the bits of the mask.");
     let masked = entry(&format!("{function}(value, mask) -> match"), doc)
         .examples(match_masked_examples(field, six, form))
-        .binary(move |value: V, mask: V| match_field(&function, field, six, value, Some(mask)));
+        .binary(move |value: V, mask: V| matches.of(value, Some(mask)));
     vec![exact, masked]
 }
 
@@ -204,7 +223,7 @@ fn fixed() -> Vec<Function> {
 }
 
 fn operators() -> Vec<Function> {
-    type M = Arc<Canonical<Match>>;
+    type M = Packed<Match>;
     vec![
         entry(
             "&(a, b) -> both",
@@ -216,7 +235,7 @@ fn operators() -> Vec<Function> {
         .example(r#"match"metadata=0x1/0xf", match"metadata=0x20/0xf0""#, r#"match"metadata=0x21/0xff""#)
         .example(r#"match"arp", match"ip""#, "none")
         .example(r#"match"", match"in_port=3""#, r#"match"in_port=3""#)
-        .binary(|a: M, b: M| a.get().and(&b.get()).ok()),
+        .binary(|a: M, b: M| a.and(&b).ok()),
         entry("to_string(match) -> text", "The match as Open vSwitch prints it.")
             .example(r#"match"reg1=26""#, r#""reg1=0x1a""#)
             .example(r#"match"dl_type=0x800,nw_proto=6,tp_dst=80""#, r#""tcp,tp_dst=80""#)

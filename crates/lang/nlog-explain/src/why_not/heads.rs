@@ -8,9 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nlog::program::{Expr, VariableId};
 use nlog_data::function::Shape;
-use nlog_data::{Canonical, Function, Type, Value};
+use nlog_data::{Function, Packed, Type, Value};
 use openflow_rs::{MacAddr, Match};
-use std::sync::Arc;
 
 use crate::expression::{Outcome, Values, evaluate};
 
@@ -38,7 +37,7 @@ pub(super) fn bind(expr: &Expr, wanted: &Value, given: &mut Values) {
         }
     }
     if let [variable] = open[..] {
-        given[variable.0 as usize] = Some(Value::Match(Arc::new(Canonical::new(left))));
+        given[variable.0 as usize] = Some(Value::Match(Packed::new(&left)));
     }
 }
 

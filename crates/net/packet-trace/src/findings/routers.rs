@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use nlog_data::{Canonical, Value};
+use nlog_data::{Packed, Value};
 use openflow_rs::Match;
 
 use super::objects::{Named, word};
@@ -208,7 +208,7 @@ impl Network {
             format!("ip,nw_dst={destination}")
         };
         let Ok(matching) = text.parse::<Match>() else { return Vec::new() };
-        let matching = Value::Match(std::sync::Arc::new(Canonical::new(matching)));
+        let matching = Value::Match(Packed::new(&matching));
         let row = vec![
             Some(Value::String(router.into())),
             Some(Value::Int(i64::from(table))),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nlog_data::{Canonical, Committed, Row, TableId, Value};
+use nlog_data::{Committed, Packed, Row, TableId, Value};
 use openflow_rs::{Actions, Field, Match};
 
 use crate::rules::Rules;
@@ -28,7 +28,7 @@ pub(crate) struct Probe {
     /// The bytes that fit into the tunnel, without the Ethernet header.
     pub(crate) bytes: usize,
     /// What the switch does with the frame.
-    pub(crate) actions: Arc<Canonical<Actions>>,
+    pub(crate) actions: Packed<Actions>,
 }
 
 /// What the rules say of probes.
@@ -195,7 +195,7 @@ impl ProbePlan {
         let mut plan = ProbePlan { counters: [(1, covers)].into(), version, ..ProbePlan::default() };
         for (from, to) in hosts.keys().flat_map(|from| hosts.keys().map(move |to| (from, to))) {
             if from != to && sends(from, to) {
-                let actions = Arc::new(Canonical::new(actions(hosts[to].ip)));
+                let actions = Packed::new(&actions(hosts[to].ip));
                 let probe = Probe { encap: "geneve".into(), bytes: 1442, actions };
                 plan.insert(from.clone(), to.clone(), probe);
             }
