@@ -65,7 +65,7 @@ impl Question {
             FlowName::Key { table, priority, matches } => [
                 Some(Value::Int(i64::from(*table))),
                 Some(Value::Int(i64::from(*priority))),
-                Some(Value::Match(Packed::new(&matches))),
+                Some(Value::Match(Packed::new(matches))),
             ],
         };
         let [table_id, priority, matching] = key;

@@ -113,7 +113,7 @@ impl Groups {
         };
         self.0.get(key).is_some_and(|rows| {
             let candidates = rows.candidates.values().map(|candidate| &candidate.actions);
-            rows.buckets.values().chain(candidates).any(|actions| names(actions))
+            rows.buckets.values().chain(candidates).any(names)
         })
     }
 
