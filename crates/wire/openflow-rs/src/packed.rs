@@ -177,7 +177,6 @@ fn put_part(Demand { field, value, mask }: Demand, out: &mut Vec<u8>) {
 }
 
 /// The parts of a packed match.
-#[derive(Clone)]
 struct Parts<'a>(&'a [u8]);
 
 /// A part of a packed match.

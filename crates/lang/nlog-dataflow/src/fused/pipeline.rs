@@ -5,6 +5,7 @@
 //! is full. The memory of a pipeline therefore does not depend on the number of rows that it derives.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use nlog_data::RuleId;
 use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
@@ -44,6 +45,17 @@ pub(crate) struct Work {
     pub(crate) derived: u64,
     /// Time, in nanoseconds.
     pub(crate) nanos: u64,
+}
+
+impl Work {
+    /// Adds a run that began at `start`.
+    fn add_run(&mut self, start: Instant, rows: u64, bindings: u64, derived: u64) {
+        self.runs += 1;
+        self.rows += rows;
+        self.bindings += bindings;
+        self.derived += derived;
+        self.nanos += start.elapsed().as_nanos() as u64;
+    }
 }
 
 /// A plan's pipeline, ready to run.
@@ -233,7 +245,7 @@ impl Pipeline {
     /// Runs changed rows through the pipeline. A pipeline without a starting atom takes one row without columns.
     /// Returns the number of rows touched: starting rows, and bindings that probes found.
     pub(crate) fn run(&mut self, rows: &Delta, context: &mut Context<'_>) -> u64 {
-        let (start, derived) = (std::time::Instant::now(), context.out.len());
+        let (start, derived) = (Instant::now(), context.out.len());
         let mut flow = Flow::new(&mut self.end, self.may_fail, context);
         let (me, peers, symbols) = (context.me, context.peers, context.symbols);
         let divide = self.divide.as_deref();
@@ -275,13 +287,8 @@ impl Pipeline {
         }
         flow.finish(&mut self.probes, context);
         let found = flow.bindings;
-        let work = &mut self.work;
-        work.runs += 1;
         let begun = (rows.len() - of_others) as u64;
-        work.rows += begun;
-        work.bindings += found;
-        work.derived += (context.out.len() - derived) as u64;
-        work.nanos += start.elapsed().as_nanos() as u64;
+        self.work.add_run(start, begun, found, (context.out.len() - derived) as u64);
         let touched = begun + found;
         self.forget_after(touched);
         touched
@@ -297,18 +304,14 @@ impl Pipeline {
     /// Like [`Pipeline::run`], for so many rows of an index that [`Pipeline::reads_keys`]: each result comes once, with the number of its
     /// rows as count. Sorting has made equal ones neighbours already.
     pub(crate) fn run_keys(&mut self, index: &Index, rows: usize, context: &mut Context<'_>) -> u64 {
-        let (start, derived) = (std::time::Instant::now(), context.out.len());
+        let (start, derived) = (Instant::now(), context.out.len());
         let mut meter = Meter::new(context.running, context.rule, derived);
         index.trace.for_each_key(View::After, |key, values| match values.total() {
             Some(total) => context.out.push(key, total),
             None => *context.too_many = true,
         });
         meter.counts(context.made(), 0, context.symbols);
-        let work = &mut self.work;
-        work.runs += 1;
-        work.rows += rows as u64;
-        work.derived += (context.out.len() - derived) as u64;
-        work.nanos += start.elapsed().as_nanos() as u64;
+        self.work.add_run(start, rows as u64, 0, (context.out.len() - derived) as u64);
         rows as u64
     }
 

@@ -94,7 +94,7 @@ impl Trace {
         let mut last: Option<E::Row> = None;
         for sum in rows.sums() {
             let (row, _) = sum?;
-            keys += usize::from(last.is_none_or(|last| (0..key).any(|at| last.word(at) != row.word(at))));
+            keys += usize::from(last.is_none_or(|last| !last.same_prefix(row, key)));
             pairs += 1;
             last = Some(row);
         }

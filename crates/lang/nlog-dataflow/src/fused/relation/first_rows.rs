@@ -36,11 +36,6 @@ impl<E: Entry> FirstRows<'_, E> {
         self.place.iter().map(move |at| row.word(*at))
     }
 
-    /// Whether two rows agree on their first columns, in the order of sorting.
-    fn agree(one: E::Row, other: E::Row, columns: usize) -> bool {
-        (0..columns).all(|at| one.word(at) == other.word(at))
-    }
-
     /// Notes different rows that share a key.
     fn find_conflicts(&self, settling: &mut Settling<'_>) -> Result<(), TooMany> {
         let (relation, width) = (settling.relation, self.place.len());
@@ -48,8 +43,7 @@ impl<E: Entry> FirstRows<'_, E> {
         let mut last: Option<E::Row> = None;
         for sum in self.rows.sums() {
             let (row, _) = sum?;
-            let clashes =
-                |last: &E::Row| Self::agree(*last, row, self.keys) && !Self::agree(*last, row, width);
+            let clashes = |last: &E::Row| last.same_prefix(row, self.keys) && !last.same_prefix(row, width);
             if let Some(last) = last.filter(clashes) {
                 let known = settling.conflicts.last_mut();
                 match known.filter(|known| known.rows.last() == Some(&words(last))) {
@@ -82,7 +76,7 @@ impl<E: Entry> FirstRows<'_, E> {
             let (row, _) = sum?;
             let rule = settling.numbers.order(row.word(width));
             match &mut open {
-                Some((last, least)) if Self::agree(*last, row, width) => *least = rule.min(*least),
+                Some((last, least)) if last.same_prefix(row, width) => *least = rule.min(*least),
                 _ => open.replace((row, rule)).into_iter().for_each(&mut pass_on),
             }
         }
