@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
@@ -23,6 +24,8 @@ pub(crate) struct Shares(Mutex<HashMap<String, Share>>);
 struct Share {
     places: Arc<Semaphore>,
     turns: Arc<Semaphore>,
+    /// When its changes so far would have been made at the rate of its quota.
+    paid_until: Instant,
 }
 
 /// A change of a tenant has its turn, as long as this lives.
@@ -32,13 +35,24 @@ pub(crate) struct Turn {
     _place: OwnedSemaphorePermit,
 }
 
+impl Share {
+    fn new() -> Share {
+        Share {
+            places: Arc::new(Semaphore::new(WAITING_MAX)),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            paid_until: Instant::now(),
+        }
+    }
+}
+
 impl Shares {
     /// Waits for the turn of a change of this tenant. Changes have their turns in the order in which they came.
     ///
     /// # Errors
     /// Too many of the tenant wait already.
     pub(crate) async fn turn(&self, tenant: &str) -> Result<Turn, Status> {
-        let Share { places, turns } = self.of(tenant);
+        let Share { places, turns, .. } =
+            of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), tenant).clone();
         let too_many = || {
             Status::resource_exhausted(format!(
                 "{WAITING_MAX} changes of tenant {tenant} wait already; repeat this one later, or put many objects into one change"
@@ -50,17 +64,37 @@ impl Shares {
         Ok(Turn { _turn: turn, _place: place })
     }
 
-    fn of(&self, tenant: &str) -> Share {
-        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if shares.len() >= KNOWN_MAX && !shares.contains_key(tenant) {
-            shares.retain(|_, share| share.places.available_permits() < WAITING_MAX);
-        }
-        let new = || Share {
-            places: Arc::new(Semaphore::new(WAITING_MAX)),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+    /// Counts a change of a tenant that may make `most` a second, and as many at once after a second without any (RFC 2697 calls it a
+    /// bucket of tokens).
+    ///
+    /// # Errors
+    /// It has made that many.
+    pub(crate) fn count(&self, tenant: &str, most: u32, now: Instant) -> Result<(), Status> {
+        const SECOND: Duration = Duration::from_secs(1);
+        let too_fast = || {
+            Status::resource_exhausted(format!(
+                "tenant {tenant} may make {most} changes a second (`changes` of its quota); repeat this one later, or put many objects into one change"
+            ))
         };
-        shares.entry(tenant.to_owned()).or_insert_with(new).clone()
+        let each = SECOND.checked_div(most).ok_or_else(too_fast)?;
+        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let share = of(&mut shares, tenant);
+        let paid_until = share.paid_until.max(now) + each;
+        if paid_until > now + SECOND.max(each) {
+            return Err(too_fast());
+        }
+        share.paid_until = paid_until;
+        Ok(())
     }
+}
+
+/// The share of a tenant, among those of all.
+fn of<'a>(shares: &'a mut HashMap<String, Share>, tenant: &str) -> &'a mut Share {
+    if shares.len() >= KNOWN_MAX && !shares.contains_key(tenant) {
+        let now = Instant::now();
+        shares.retain(|_, share| share.places.available_permits() < WAITING_MAX || share.paid_until > now);
+    }
+    shares.entry(tenant.to_owned()).or_insert_with(Share::new)
 }
 
 #[cfg(test)]
@@ -111,6 +145,24 @@ mod tests {
         assert!(now(&mut ask(&shares, "umbra")).unwrap().is_ok());
         drop((turns, waiting));
         assert!(now(&mut ask(&shares, "acme")).unwrap().is_ok());
+    }
+
+    #[test]
+    fn a_tenant_makes_as_many_changes_a_second_as_it_may() {
+        let (shares, start) = (Shares::default(), Instant::now());
+        let counts = |tenant, most, at| {
+            let at = start + Duration::from_millis(at);
+            (0..20).filter(|_| shares.count(tenant, most, at).is_ok()).count()
+        };
+        assert_eq!(counts("acme", 10, 0), 10);
+        assert_eq!(counts("umbra", 3, 0), 3);
+        assert_eq!([counts("acme", 10, 99), counts("acme", 10, 100), counts("acme", 10, 450)], [0, 1, 3]);
+        assert_eq!(counts("acme", 10, 60_000), 10);
+        // One in a second, and none at all.
+        assert_eq!([counts("slow", 1, 0), counts("slow", 1, 999), counts("slow", 1, 1000)], [1, 0, 1]);
+        assert_eq!(counts("closed", 0, 60_000), 0);
+        let refused = shares.count("acme", 10, start + Duration::from_mins(1)).unwrap_err();
+        assert!(refused.message().starts_with("tenant acme may make 10 changes a second"), "{refused}");
     }
 
     #[test]

@@ -259,6 +259,28 @@ async fn a_tenant_reads_which_quota_it_would_exceed() {
     shared.running.stop().await;
 }
 
+/// Quotas of requests hold for callers with the role of the tenant, before anything of a request is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_makes_as_many_and_as_large_changes_as_it_may() {
+    let mut shared = Shared::start(NETWORK).await;
+    let quota = |changes, bytes| format!(r#"{{"quota": {{"changes": {changes}, "change_bytes": {bytes}}}}}"#);
+    shared.web.ask("PATCH", "/v1/tenants/acme", &[], &quota(0, 200)).await.expect(200);
+    let refused = shared.acme("PUT", "/v1/switches/acme-2", "{tenant: acme}").await;
+    assert_eq!(refused.status, 429, "{}", refused.text);
+    assert!(!refused.header("retry-after").is_empty(), "{:?}", refused.headers);
+    assert!(refused.text.contains("tenant acme may make 0 changes a second"), "{}", refused.text);
+    let long = format!("{{tenant: acme, labels: {{note: {}}}}}", "a".repeat(200));
+    let refused = shared.acme("PUT", "/v1/switches/acme-2", &long).await;
+    assert_eq!(refused.status, 413, "{}", refused.text);
+    assert!(refused.text.contains("tenant acme may send 200 (`change_bytes` of its quota)"), "{}", refused.text);
+    // Neither counts for reads, for another tenant, or for an operator.
+    shared.acme("GET", "/v1/switches/blue", "").await.expect(200);
+    ask(&mut shared.web, &shared.umbra, "PUT", "/v1/switches/umbra-2", "{tenant: umbra}").await.expect(201);
+    shared.web.ask("PATCH", "/v1/tenants/acme", &[], &quota(1000, 100_000)).await.expect(200);
+    shared.acme("PUT", "/v1/switches/acme-2", &long).await.expect(201);
+    shared.running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_go_to_another_tenant_with_their_switch() {
     let mut shared = Shared::start(NETWORK).await;

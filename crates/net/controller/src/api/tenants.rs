@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
+use nlog_data::Value;
+use objects::Object;
 use tonic::Status;
 use weft_core::core::Problem;
 
@@ -11,6 +14,8 @@ use super::viewer::Viewer;
 use super::{Api, stopping};
 use weft_client::pb;
 
+/// The kind of tenants.
+const TENANT: &str = "tenant";
 /// The number of transactions whose tenants are known.
 const KNOWN_MAX: usize = 10_000;
 
@@ -52,7 +57,41 @@ impl Transactions {
     }
 }
 
+/// The quotas of a tenant that limit its requests, by their names in the rules.
+const CHANGES: &str = "changes";
+const CHANGE_BYTES: &str = "change_bytes";
+
+/// The number in the quota of a tenant for what `kind` says.
+fn quota(tenant: &Object, kind: &str) -> Option<u64> {
+    let Some(Value::Set(quotas)) = tenant.value("quota") else { return None };
+    quotas.iter().find_map(|quota| match quota {
+        Value::Record(fields) => match &fields[..] {
+            [Value::String(of), Value::Int(most)] if **of == *kind => u64::try_from(*most).ok(),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
 impl Api {
+    /// Counts a change of this many bytes against the quotas of its tenant, before it is parsed.
+    ///
+    /// # Errors
+    /// It is too large, or the tenant has made as many as it may in this second.
+    pub(super) fn count_change(&self, tenant: Option<&str>, bytes: usize) -> Result<(), Status> {
+        let Some(tenant) = tenant else { return Ok(()) };
+        let Some((seen, _)) = self.engine.object(TENANT, tenant).map_err(stopping)? else { return Ok(()) };
+        let object = seen.object();
+        if let Some(most) = quota(object, CHANGE_BYTES).filter(|most| u64::try_from(bytes).unwrap_or(u64::MAX) > *most)
+        {
+            return Err(Status::resource_exhausted(format!(
+                "the change has {bytes} bytes, and tenant {tenant} may send {most} (`{CHANGE_BYTES}` of its quota); split it"
+            )));
+        }
+        let most = quota(object, CHANGES).map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+        most.map_or(Ok(()), |most| self.shares.count(tenant, most, Instant::now()))
+    }
+
     /// The status as far as it is about objects of a tenant. The last transaction is the last one that the tenant has made.
     pub(super) fn status_of_tenant(
         &self,
