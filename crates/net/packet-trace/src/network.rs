@@ -40,6 +40,8 @@ pub struct Network {
     managed: BTreeSet<String>,
     /// Those whose flow tables are loaded so far.
     loaded: BTreeSet<String>,
+    /// The ports among which the owner of an address is looked for, if not among all.
+    pub(crate) known_ports: Option<Box<dyn Fn(&str) -> bool>>,
 }
 
 /// The tables that are read here. Other rules than the built-in ones may lack some.
@@ -53,7 +55,7 @@ pub(crate) struct Tables {
     underlay_mtus: Option<TableId>,
     bridges: Option<TableId>,
     parents: Option<TableId>,
-    localnets: Option<TableId>,
+    pub(crate) localnets: Option<TableId>,
     macs: Option<TableId>,
     pub(crate) ips: Option<TableId>,
     pub(crate) datapaths: Option<TableId>,
@@ -142,6 +144,7 @@ impl Network {
             tables,
             hosts: Hosts::default(),
             loaded: BTreeSet::new(),
+            known_ports: None,
         };
         let sites = network.sites();
         let vifs = network.read(Some(network.tables.vif), rows::vif);
@@ -154,6 +157,11 @@ impl Network {
         }
         network.deciding = Deciding::of(&network.read(network.tables.decides, |row| Some(row.clone())));
         Ok(network)
+    }
+
+    /// From now on, whoever sends a packet knows these ports alone: the port that has an address is looked for among them.
+    pub fn know(&mut self, ports: impl Fn(&str) -> bool + 'static) {
+        self.known_ports = Some(Box::new(ports));
     }
 
     /// Tries at most so many combinations of rows from now on, and none after a cancellation. What is said once these do not

@@ -1,15 +1,19 @@
-//! What callers with the role of a tenant learn besides their objects: the status of these, and how far their transactions are.
+//! What callers with the role of a tenant learn besides their objects: the status of these, how far their transactions are, and the ways of
+//! packets from their ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tonic::Status;
+use tonic::{Request, Response, Status};
 use weft_core::core::Problem;
 
 use super::messages::{ongoing, tenant_status};
 use super::viewer::Viewer;
-use super::{Api, stopping};
+use super::{Api, account, stopping};
 use weft_client::pb;
+
+use crate::answers::Turn;
+use crate::trace::{of_tenant, ports};
 
 /// The number of transactions whose tenants are known.
 const KNOWN_MAX: usize = 10_000;
@@ -53,6 +57,30 @@ impl Transactions {
 }
 
 impl Api {
+    /// The way of a packet that a port of a tenant sends, as far as it is the tenant's.
+    pub(super) async fn trace_of_tenant(
+        &self,
+        tenant: &str,
+        request: Request<pb::TraceRequest>,
+    ) -> Result<Response<pb::TraceResponse>, Status> {
+        let account = account(request.extensions());
+        let viewer = Viewer::of(&self.engine, request.extensions());
+        let has: Arc<of_tenant::Has> = Arc::new(move |kind, id| viewer.has(kind, id));
+        let request = request.into_inner();
+        of_tenant::check(&request, &self.rules(), tenant, &*has)?;
+        // A tenant with many connections would otherwise come before all others.
+        let _turn = self.shares_aside.turn(tenant).await?;
+        let place = self.aside.place(&account).await?;
+        let snapshot = self.engine.snapshot(ports(&request), None).await.map_err(stopping)?;
+        let snapshot = snapshot.map_err(of_tenant::untold)?;
+        let (form, name) = (request.form(), tenant.to_owned());
+        let traced = place.work(move |cancel| of_tenant::trace(snapshot, &request, &name, has, cancel));
+        let mut own = traced.await?;
+        own.is_cut_off = of_tenant::is_cut_off(&self.engine, &own).map_err(stopping)?;
+        let answer = of_tenant::answer(&own, form);
+        Ok(Turn::charged(&account, &answer).until_encoded(answer))
+    }
+
     /// The status as far as it is about objects of a tenant. The last transaction is the last one that the tenant has made.
     pub(super) fn status_of_tenant(
         &self,
