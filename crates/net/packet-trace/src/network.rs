@@ -55,7 +55,7 @@ pub(crate) struct Tables {
     underlay_mtus: Option<TableId>,
     bridges: Option<TableId>,
     parents: Option<TableId>,
-    pub(crate) localnets: Option<TableId>,
+    localnets: Option<TableId>,
     macs: Option<TableId>,
     pub(crate) ips: Option<TableId>,
     pub(crate) datapaths: Option<TableId>,
@@ -283,6 +283,17 @@ impl Network {
         let latest =
             self.vifs(1, &owner).max_by_key(|vif| (home.as_deref() == Some(&*vif.host), vif.since))?;
         Some((Place::Vnic(latest.host, owner), tag))
+    }
+
+    /// Whether a port is the way to a physical network, and has no machine.
+    pub fn is_physical(&self, port: &str) -> bool {
+        !self.rows_with(self.tables.localnets, 0, port.into()).is_empty()
+    }
+
+    /// The ports that are this VLAN of a physical network; 0 is none.
+    pub(crate) fn ports_to(&self, network: &str, tag: u16) -> impl Iterator<Item = String> {
+        let ports = self.read(self.tables.localnets, rows::localnet).into_iter();
+        ports.filter(move |(_, to, own)| *to == network && *own == tag).map(|(port, ..)| port)
     }
 
     /// The host where the rules say that a port lives.

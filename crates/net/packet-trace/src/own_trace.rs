@@ -11,7 +11,6 @@ use nlog_data::{ObjectKind, Value};
 use openflow_rs::{Action, Field};
 use serde_json::{Value as Json, json};
 use switch_model::interface::{DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS};
-use switch_model::rows;
 
 use crate::frame::vlan;
 use crate::meaning::has_interface;
@@ -244,7 +243,8 @@ impl Network {
         let Some(host) = &delivery.host else {
             // On a physical network, others may take it.
             own.leaves = true;
-            own.delivered.extend(self.own_localnet(delivery, owner));
+            let mut ports = self.ports_to(&delivery.interface, vlan(&delivery.bytes));
+            own.delivered.extend(ports.find(|port| self.has_port(owner, port)));
             return;
         };
         if self.has_port(owner, &delivery.port) {
@@ -253,14 +253,6 @@ impl Network {
         } else {
             own.leaves = true;
         }
-    }
-
-    /// The owner's port by which a frame has come to a physical network.
-    fn own_localnet(&self, delivery: &Delivery, owner: &Owner<'_>) -> Option<String> {
-        let tag = vlan(&delivery.bytes);
-        let ports = self.read(self.tables.localnets, rows::localnet).into_iter();
-        let mut here = ports.filter(|(_, network, own)| *network == delivery.interface && *own == tag);
-        here.find(|(port, ..)| self.has_port(owner, port)).map(|(port, ..)| port)
     }
 
     /// The end of a packet, if it is in what is the owner's. `entry` is the host where the packet enters.
@@ -350,11 +342,6 @@ impl Network {
     /// Whether a port is the owner's.
     fn has_port(&self, owner: &Owner<'_>, port: &str) -> bool {
         port_kinds(self.program()).any(|kind| (owner.has)(kind, port))
-    }
-
-    /// Whether a port is the way to a physical network, and has no machine.
-    pub fn is_localnet(&self, port: &str) -> bool {
-        !self.rows_with(self.tables.localnets, 0, port.into()).is_empty()
     }
 }
 

@@ -361,7 +361,7 @@ impl Network {
     }
 
     /// The switch or router with this number.
-    pub(crate) fn datapath(&self, number: u128) -> Option<String> {
+    fn datapath(&self, number: u128) -> Option<String> {
         let label = Value::Int(i64::try_from(number).ok()?);
         let row = self.rows_with(self.tables.datapaths, 1, label).into_iter().next()?;
         crate::packet::string(row.first()).map(str::to_owned)

@@ -61,7 +61,7 @@ pub(crate) fn trace(
     let (mut network, tables) = network(Snapshot { is_whole: false, ..snapshot }).map_err(untold)?;
     let (known, rules) = (has.clone(), tables.rules.clone());
     network.know(move |port| port_kinds(rules.program()).any(|kind| known(kind, port)));
-    if network.is_localnet(&request.from) {
+    if network.is_physical(&request.from) {
         return Err(Status::invalid_argument(format!(
             "packets from a physical network come to others too; name a port with a machine in place of {}, or ask an operator",
             request.from
