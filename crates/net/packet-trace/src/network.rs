@@ -21,6 +21,9 @@ use switch_model::rows::{self, Vif};
 use crate::meaning::{Deciding, SaidFlows};
 use crate::{HostTables, Origins};
 
+/// Says whether somebody knows a port.
+type KnowsPort = Box<dyn Fn(&str) -> bool>;
+
 /// A network, ready to carry packets.
 pub struct Network {
     /// Derives and explains the rows that are asked for.
@@ -41,7 +44,7 @@ pub struct Network {
     /// Those whose flow tables are loaded so far.
     loaded: BTreeSet<String>,
     /// The ports among which the owner of an address is looked for, if not among all.
-    pub(crate) known_ports: Option<Box<dyn Fn(&str) -> bool>>,
+    known_ports: Option<KnowsPort>,
 }
 
 /// The tables that are read here. Other rules than the built-in ones may lack some.
@@ -162,6 +165,11 @@ impl Network {
     /// From now on, whoever sends a packet knows these ports alone: the port that has an address is looked for among them.
     pub fn know(&mut self, ports: impl Fn(&str) -> bool + 'static) {
         self.known_ports = Some(Box::new(ports));
+    }
+
+    /// Whether whoever sends a packet knows a port.
+    pub(crate) fn knows(&self, port: &str) -> bool {
+        self.known_ports.as_ref().is_none_or(|knows| knows(port))
     }
 
     /// Tries at most so many combinations of rows from now on, and none after a cancellation. What is said once these do not

@@ -255,11 +255,6 @@ impl Network {
         here.or(owners.first().filter(|_| owners.len() == 1).cloned())
     }
 
-    /// Whether whoever sends a packet knows a port: see [`Network::know`].
-    fn knows(&self, port: &str) -> bool {
-        self.known_ports.as_ref().is_none_or(|knows| knows(port))
-    }
-
     fn source(&self, from: &str, words: &Words, to: IpAddr) -> Result<IpAddr, String> {
         let own = self.addresses_of(from).into_iter().map(|(ip, _)| ip);
         let ip = words.from_ip.or_else(|| own.into_iter().find(|ip| ip.is_ipv4() == to.is_ipv4()));
