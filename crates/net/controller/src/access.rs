@@ -16,6 +16,8 @@ pub(crate) enum Verb {
     ChangeObjects,
     /// It says which kinds and listings the rules declare, or that the controller serves. That is of no network.
     Describe,
+    /// It asks what becomes of a packet, and the answer can be limited to what belongs to a tenant.
+    Ask,
     /// It reads anything else.
     Read,
     /// It reads what is of the controller's machine, such as its configuration and its log.
@@ -39,7 +41,7 @@ pub(crate) const CALLS: [(&str, Verb); 23] = [
     ("ListListings", Verb::Describe),
     ("CountFlows", Verb::Read),
     ("ListTunnels", Verb::Read),
-    ("Trace", Verb::Read),
+    ("Trace", Verb::Ask),
     ("Explain", Verb::Read),
     ("WhyNot", Verb::Read),
     ("Status", Verb::ReadObjects),
@@ -75,7 +77,8 @@ const STATUS: &str = "status";
 /// The path that is of the controller's machine.
 pub(crate) const DIAGNOSTICS: &str = "diagnostics";
 /// The paths of `POST` that only read: their parameters are in the body. A test compares them with the paths of HTTP.
-pub(crate) const QUESTIONS: [&str; 3] = ["/v1/trace", "/v1/explain", "/v1/why-not"];
+pub(crate) const QUESTIONS: [(&str, Verb); 3] =
+    [("/v1/trace", Verb::Ask), ("/v1/explain", Verb::Read), ("/v1/why-not", Verb::Read)];
 
 /// On whose behalf a connection calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,8 +116,11 @@ fn verb<B>(request: &Request<B>) -> Verb {
         Method::GET | Method::HEAD | Method::OPTIONS if is_of_objects => Verb::ReadObjects,
         Method::GET | Method::HEAD | Method::OPTIONS if DESCRIPTIONS.contains(&parts[0]) => Verb::Describe,
         Method::GET | Method::HEAD | Method::OPTIONS => Verb::Read,
-        Method::POST if QUESTIONS.contains(&path) => Verb::Read,
         Method::POST if parts == [APPLY] => Verb::ChangeObjects,
+        Method::POST => {
+            let question = QUESTIONS.iter().find(|(question, _)| *question == path);
+            question.map_or(Verb::Change, |(_, verb)| *verb)
+        }
         Method::PUT | Method::PATCH | Method::DELETE if is_of_objects && parts.len() == 2 => {
             Verb::ChangeObjects
         }
@@ -147,12 +153,13 @@ impl Access {
             }
             Access::Of(identity) => identity,
         };
-        let reads = matches!(verb, Verb::ReadObjects | Verb::Describe | Verb::Read);
-        let is_of_objects = matches!(verb, Verb::ReadObjects | Verb::ChangeObjects | Verb::Describe);
+        let reads = matches!(verb, Verb::ReadObjects | Verb::Describe | Verb::Ask | Verb::Read);
+        let can_be_limited =
+            matches!(verb, Verb::ReadObjects | Verb::ChangeObjects | Verb::Describe | Verb::Ask);
         let why = match &identity.role {
             Some(Role::Operator) => return None,
             Some(Role::Viewer) if reads => return None,
-            Some(Role::Tenant(_)) if is_of_objects => return None,
+            Some(Role::Tenant(_)) if can_be_limited => return None,
             Some(Role::Viewer) if verb == Verb::Inspect => {
                 format!(
                     "{identity} may not read the configuration and the log of the controller; this needs the role operator"
@@ -162,7 +169,8 @@ impl Access {
                 format!("{identity} may read and not change anything; changes need the role operator")
             }
             Some(Role::Tenant(_)) => format!(
-                "{identity} may read and change objects of the tenant, and nothing else; this needs the role viewer or operator"
+                "{identity} may read and change objects of the tenant and trace packets from its ports, and nothing else; this needs the role \
+                 viewer or operator"
             ),
             Some(Role::Node | Role::Controller) | None => format!(
                 "the certificate of {identity} gives no access to the API; it needs the role operator, tenant or viewer, as `weft pki \
@@ -208,7 +216,7 @@ mod tests {
             assert_eq!(of(Method::POST, path, true), Verb::Change, "{path}");
         }
         assert_eq!(of(Method::POST, "/weft.v1.Controller/Get", true), Verb::ReadObjects);
-        assert_eq!(of(Method::POST, "/weft.v1.Controller/Trace", true), Verb::Read);
+        assert_eq!(of(Method::POST, "/weft.v1.Controller/Trace", true), Verb::Ask);
         assert_eq!(of(Method::POST, "/grpc.health.v1.Health/Check", true), Verb::Describe);
         // The same path without gRPC is none.
         assert_eq!(of(Method::POST, "/weft.v1.Controller/Get", false), Verb::Change);
@@ -227,7 +235,9 @@ mod tests {
             (Method::GET, "/v1/schema/switch", Verb::Describe),
             (Method::GET, "/v1/", Verb::Read),
             (Method::GET, "/", Verb::Read),
-            (Method::POST, "/v1/trace", Verb::Read),
+            (Method::POST, "/v1/trace", Verb::Ask),
+            (Method::POST, "/v1/explain", Verb::Read),
+            (Method::POST, "/v1/why-not", Verb::Read),
             (Method::POST, "/v1/apply", Verb::ChangeObjects),
             (Method::PUT, "/v1/switches/s1", Verb::ChangeObjects),
             (Method::PATCH, "/v1/switches/s1", Verb::ChangeObjects),
@@ -246,19 +256,26 @@ mod tests {
 
     #[test]
     fn each_role_may_do_what_it_says() {
-        const VERBS: [Verb; 6] =
-            [Verb::ReadObjects, Verb::ChangeObjects, Verb::Describe, Verb::Read, Verb::Inspect, Verb::Change];
+        const VERBS: [Verb; 7] = [
+            Verb::ReadObjects,
+            Verb::ChangeObjects,
+            Verb::Describe,
+            Verb::Ask,
+            Verb::Read,
+            Verb::Inspect,
+            Verb::Change,
+        ];
         let may = |role: Option<Role>| {
             let access = Access::Of(Identity { name: "a".to_owned(), role });
             VERBS.map(|verb| access.refusal(verb).is_none())
         };
-        assert_eq!(may(Some(Role::Operator)), [true; 6]);
-        assert_eq!(may(Some(Role::Viewer)), [true, false, true, true, false, false]);
-        assert_eq!(may(Some(Role::Tenant("acme".to_owned()))), [true, true, true, false, false, false]);
+        assert_eq!(may(Some(Role::Operator)), [true; 7]);
+        assert_eq!(may(Some(Role::Viewer)), [true, false, true, true, true, false, false]);
+        assert_eq!(may(Some(Role::Tenant("acme".to_owned()))), [true, true, true, true, false, false, false]);
         for none in [Some(Role::Node), Some(Role::Controller), None] {
-            assert_eq!(may(none), [false; 6]);
+            assert_eq!(may(none), [false; 7]);
         }
-        assert_eq!(VERBS.map(|verb| Access::Open.refusal(verb).is_none()), [true; 6]);
-        assert_eq!(VERBS.map(|verb| Access::Unknown.refusal(verb).is_none()), [false; 6]);
+        assert_eq!(VERBS.map(|verb| Access::Open.refusal(verb).is_none()), [true; 7]);
+        assert_eq!(VERBS.map(|verb| Access::Unknown.refusal(verb).is_none()), [false; 7]);
     }
 }

@@ -88,6 +88,8 @@ pub(crate) struct Api {
     surveys: Surveys,
     of_tenants: tenants::Transactions,
     shares: Shares,
+    /// Those of tenants in the work beside the engine.
+    shares_aside: Shares,
     diagnostics: Diagnostics,
 }
 
@@ -117,7 +119,8 @@ impl Api {
             engine_turns: Turns::default(),
             surveys: Surveys::default(),
             of_tenants: tenants::Transactions::default(),
-            shares: Shares::default(),
+            shares: Shares::of_changes(),
+            shares_aside: Shares::of_traces(),
             diagnostics,
         }
     }
@@ -319,6 +322,9 @@ impl pb::controller_server::Controller for Api {
     }
 
     async fn trace(&self, request: Request<pb::TraceRequest>) -> Result<Response<pb::TraceResponse>, Status> {
+        if let Some(tenant) = tenant(request.extensions()) {
+            return self.trace_of_tenant(&tenant, request).await;
+        }
         let account = account(request.extensions());
         let request = request.into_inner();
         let names = request.change.iter().flat_map(|change| &change.documents);

@@ -25,7 +25,7 @@
 //! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `spans` (where the time of a call goes), `identification` (who sends a request) with [`tokens`], `access` (what they may do), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
 //! `history` (what was), `snapshots` (all of it as one file), `diagnostics` (the configuration and the log, with `last_lines`); and
-//! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
+//! questions, which are computed beside the engine (`aside`): `trace` (a packet's path; `trace/of_tenant.rs`: what of it a tenant reads), `what_if` (its path after a change that is not
 //! applied), `explain` (why rows and flows exist or not), `surveys` and `flow_counts` (what switches are asked), also for the metrics (`counter_readings`).
 //!
 //! Out of scope: driving one switch (crate `ovs-driver`), decisions (crate `weft-core`), and the meaning of objects (crate `objects` and the

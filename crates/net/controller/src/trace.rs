@@ -11,7 +11,7 @@ use std::time::Instant;
 use nlog_data::{Cancel, Row, RuleId, TableDelta, TableId};
 use openflow_rs::{DecodeError, FlowEntry, MacAddr};
 use packet_trace::live::{self, FlowOwner, Seen};
-use packet_trace::{Connection, FlowRules, HostTables, Network, Payload, Trace, Words};
+use packet_trace::{Connection, FlowRules, HostTables, Network, Payload, Trace, TraceError, Words};
 use switch_model::{Desired, Flow, FlowKey, SeenFlow};
 use tokio::task::JoinSet;
 use tonic::Status;
@@ -26,6 +26,8 @@ use weft_core::times::to_the_second;
 
 use crate::aside::{COMBINATIONS, asked_for, too_long};
 use crate::engine::{Engine, Stopping};
+
+pub(crate) mod of_tenant;
 
 /// The most switches that are read for one trace: a flood can meet thousands.
 const LIVE_MAX: usize = 64;
@@ -171,7 +173,10 @@ fn way_within(network: &mut Network, request: &pb::TraceRequest) -> Result<Trace
             // What is wrong with the words themselves is the caller's affair.
             let sent = network.packet(from, &words).map_err(Status::invalid_argument)?;
             if state != Connection::New {
-                return network.trace_within(from, &words, state).map_err(Status::invalid_argument);
+                return network.trace_within(from, &words, state).map_err(|error| match error {
+                    TraceError::Asked(why) => Status::invalid_argument(why),
+                    TraceError::Failed(why) => Status::internal(why),
+                });
             }
             Ok(sent)
         }

@@ -36,6 +36,7 @@ mod stale_writes;
 mod starting;
 mod stuck;
 mod support;
+mod tenant_traces;
 mod tenants;
 mod tls;
 mod tokens;

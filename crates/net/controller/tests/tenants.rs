@@ -47,9 +47,9 @@ const NETWORK: &str = "
 ";
 
 /// A controller with the built-in rules, the token of its operator, and those of two tenants.
-struct Shared {
+pub(crate) struct Shared {
     _folder: TempDir,
-    running: Running,
+    pub(crate) running: Running,
     web: Web,
     acme: String,
     umbra: String,
@@ -61,7 +61,7 @@ impl Shared {
     }
 
     /// One that is made of other parts.
-    async fn start_with(network: &str, change: impl FnOnce(&mut Parts)) -> Shared {
+    pub(crate) async fn start_with(network: &str, change: impl FnOnce(&mut Parts)) -> Shared {
         let folder = tempfile::tempdir().unwrap();
         let (mut file, path) = (TokenFile::default(), folder.path().join("tokens.toml"));
         let now = SystemTime::now();
@@ -83,7 +83,7 @@ impl Shared {
     }
 
     /// The answer to a request of acme.
-    async fn acme(&mut self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn acme(&mut self, method: &str, path: &str, body: &str) -> Answer {
         ask(&mut self.web, &self.acme, method, path, body).await
     }
 }
@@ -232,6 +232,21 @@ async fn a_tenant_changes_its_own_objects_alone() {
         ("tenants", vec!["acme", "umbra"]),
     ] {
         assert_eq!(ids(&shared.web.get(&format!("/v1/{kinds}")).await.expect(200)), left, "{kinds}");
+    }
+    shared.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_tells_a_tenant_how_many_objects_there_are() {
+    let mut shared = Shared::start(NETWORK).await;
+    let (token, name) = (shared.acme.clone(), "/v1/switches/acme-x");
+    let headers = [("authorization", &*token), ("idempotency-key", "0123456789abcdef")];
+    let made = shared.web.ask("PUT", name, &headers, "{\"tenant\": \"acme\"}").await.expect(201);
+    let again = shared.web.ask("PUT", name, &headers, "{\"tenant\": \"acme\"}").await;
+    assert_eq!(again.json()["repeated"], true, "{}", again.text);
+    let deleted = shared.acme("DELETE", name, "").await.expect(200);
+    for answer in [made, again.json(), deleted] {
+        assert_eq!(answer["objects_before"], 0, "{answer}");
     }
     shared.running.stop().await;
 }
@@ -469,7 +484,8 @@ fn request(random: &mut Random) -> (&'static str, String, String) {
         4 => format!("kind: port_group, id: {id}, ports: [{other}]"),
         _ => format!("kind: switch, id: {id}, delete: true"),
     };
-    match random.below(6) {
+    match random.below(7) {
+        6 => ("POST", "/v1/trace".to_owned(), format!(r#"{{"from": "{id}", "to": "{other}", "tcp": 80}}"#)),
         0 => ("GET", format!("/v1/{kinds}?limit={}", random.below(3)), String::new()),
         1 => ("GET", format!("/v1/{kinds}/{id}"), String::new()),
         2 => ("DELETE", format!("/v1/{kinds}/{id}"), String::new()),
@@ -480,7 +496,7 @@ fn request(random: &mut Random) -> (&'static str, String, String) {
 }
 
 /// An answer without the revision of a list, which begins with the time of a controller's start, and the times of problems.
-fn comparable(answer: &Answer) -> (u16, Json) {
+pub(crate) fn comparable(answer: &Answer) -> (u16, Json) {
     let mut body = answer.json();
     if let Some(revision) = body.get_mut("revision").filter(|revision| revision.is_u64()) {
         *revision = json!("…");

@@ -156,14 +156,14 @@ struct Does {
     reads: bool,
     /// It reads what is of the controller's machine, which only operators may.
     inspects: bool,
-    /// It is about single objects, so that it can be limited to those of a tenant, or about no network at all.
-    is_of_objects: bool,
+    /// It can be limited to the objects of a tenant, or is about no network at all.
+    can_be_limited: bool,
 }
 
 /// Every call of the service as a request of gRPC with an empty message, and every path of HTTP with each of its methods: its name, and
 /// what it does.
 async fn requests(secure: &Secure) -> Vec<(String, Does, http::request::Builder)> {
-    let of_objects = ["Apply", "Delete", "Set", "Get", "Watch", "Status", "ListListings"];
+    let can_be_limited = ["Apply", "Delete", "Set", "Get", "Watch", "Status", "ListListings", "Trace"];
     let changes = ["Apply", "Delete", "Set", "Rollback", "LoadRules", "RollbackRules"];
     let described: FileDescriptorSet = prost::Message::decode(DESCRIPTORS).unwrap();
     let methods = described.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method);
@@ -174,7 +174,7 @@ async fn requests(secure: &Secure) -> Vec<(String, Does, http::request::Builder)
             let does = Does {
                 reads: !changes.contains(&method.name()),
                 inspects: method.name() == "ReadDiagnostics",
-                is_of_objects: of_objects.contains(&method.name()),
+                can_be_limited: can_be_limited.contains(&method.name()),
             };
             (method.name().to_owned(), does, request.header("te", "trailers"))
         })
@@ -186,10 +186,10 @@ async fn requests(secure: &Secure) -> Vec<(String, Does, http::request::Builder)
         let of_kinds = |path: &str| {
             kinds.iter().any(|kinds| path == format!("/v1/{kinds}") || path == format!("/v1/{kinds}/{{id}}"))
         };
-        let others = ["apply", "status", "listings", "openapi.json", "schema", "schema/{kind}"];
+        let others = ["apply", "status", "listings", "openapi.json", "schema", "schema/{kind}", "trace"];
         let is_other = others.iter().any(|other| path == format!("/v1/{other}"));
         let inspects = path == "/v1/diagnostics";
-        let does = Does { reads, inspects, is_of_objects: of_kinds(&path) || is_other };
+        let does = Does { reads, inspects, can_be_limited: of_kinds(&path) || is_other };
         let uri = format!("https://localhost{}", path.replace(['{', '}'], ""));
         let request = http::Request::builder().method(method.as_str()).uri(uri);
         requests.push((format!("{method} {path}"), does, request));
@@ -272,7 +272,7 @@ async fn every_call_and_path_is_refused_to_those_without_a_role_for_it() {
     let tenants = [(of(Some("weft:tenant:acme")), None), (stranger.clone(), Some(tenant.as_str()))];
     for (credentials, token) in tenants {
         for (name, does, refused) in refused(&secure, &credentials, token).await {
-            assert_eq!(refused, !does.is_of_objects, "a tenant calls {name}");
+            assert_eq!(refused, !does.can_be_limited, "a tenant calls {name}");
         }
     }
     for (credentials, token) in [(of(Some("weft:operator")), None), (stranger, Some(operator.as_str()))] {

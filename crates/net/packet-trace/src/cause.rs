@@ -28,6 +28,8 @@ pub struct Drop {
     pub because: Vec<Leaf>,
     /// The flows that wrote what the flow that drops it asks for: the field, the look-up, what is behind it.
     pub written: Vec<(String, LookupView, Vec<Leaf>)>,
+    /// The table and the priority of the last flow, which may only count the drop.
+    pub(crate) counted_by: Option<(u8, u16)>,
 }
 
 impl Drop {
@@ -49,7 +51,7 @@ impl Drop {
 
     /// The end on a host, without flows behind it.
     pub(crate) fn plain(host: &str, cause: Cause) -> Drop {
-        Drop { host: host.to_owned(), cause, because: Vec::new(), written: Vec::new() }
+        Drop { host: host.to_owned(), cause, because: Vec::new(), written: Vec::new(), counted_by: None }
     }
 }
 
@@ -64,6 +66,8 @@ pub enum Cause {
     Problem(Box<LookupView>, String),
     /// A row that is missing, and why.
     NoRow {
+        /// The port that has no place; none if an address has no port.
+        port: Option<String>,
         /// What this means.
         what: String,
         /// The answer of why-not.
@@ -200,6 +204,7 @@ impl Network {
     }
 
     fn drop(&self, host: &str, end: &Branch<'_>) -> Option<Drop> {
+        let counted_by = end.looked.last()?.entry.map(|entry| (entry.table, entry.priority));
         let end = &self.decisive(end);
         let Looked { table, entry, key } = *end.looked.last()?;
         let lookup = Box::new(self.lookup(host, table, entry, key));
@@ -211,7 +216,7 @@ impl Network {
             (Some(_), None) => Cause::Flow(lookup),
             (None, _) => Cause::Missing(lookup, self.nearest(host, table, key)),
         };
-        Some(Drop { host: host.to_owned(), cause, because, written })
+        Some(Drop { host: host.to_owned(), cause, because, written, counted_by })
     }
 
     /// The end without the look-up in [`MISSED`], which only counts. A flow that hands all other packets over to it stands for none.
@@ -347,7 +352,8 @@ impl Network {
 
     fn no_home(&self, port: &str, what: String) -> Cause {
         let first = Value::String(port.into());
-        Cause::NoRow { what, why_not: self.why_not(self.tables.homes, PORT_HOMES.columns.len(), (0, first)) }
+        let why_not = self.why_not(self.tables.homes, PORT_HOMES.columns.len(), (0, first));
+        Cause::NoRow { port: Some(port.to_owned()), what, why_not }
     }
 
     /// The end of a packet for an address that no port of the switch has.
@@ -355,7 +361,7 @@ impl Network {
         let switch = self.switch_of(&sent.from).unwrap_or_default();
         let what = format!("no port of {switch} has {ip}, and no router there leads to it");
         let why_not = self.why_not(self.tables.ips, IPS.columns.len(), (1, Value::Ip(ip)));
-        Drop::plain("", Cause::NoRow { what, why_not })
+        Drop::plain("", Cause::NoRow { port: None, what, why_not })
     }
 
     /// Why a table has no row with this value in this column.

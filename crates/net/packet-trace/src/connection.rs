@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use std::fmt;
+
 use crate::packet::{Part, addresses_of, link_header};
 use crate::{Network, Sent, Trace, Words};
 
@@ -24,21 +26,47 @@ pub enum Connection {
     Related,
 }
 
+/// Why there is no trace of a packet.
+#[derive(Debug)]
+pub enum TraceError {
+    /// What was asked for is wrong.
+    Asked(String),
+    /// The network cannot be simulated.
+    Failed(String),
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (TraceError::Asked(why) | TraceError::Failed(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl std::error::Error for TraceError {}
+
 impl Network {
     /// The way of a packet in words within a connection, and of those before it as long as they do not arrive: if the opening of the
     /// connection is dropped, the trace is of the opening, and a note says so. The hosts know the connection afterwards.
     ///
     /// # Errors
     /// As [`Network::packet`] and [`Network::trace`]; and no port is known to be at the other end of the connection.
-    pub fn trace_within(&mut self, from: &str, words: &Words, state: Connection) -> Result<Trace, String> {
-        let opening = self.packet(from, words)?;
+    pub fn trace_within(
+        &mut self,
+        from: &str,
+        words: &Words,
+        state: Connection,
+    ) -> Result<Trace, TraceError> {
+        use TraceError::{Asked, Failed};
+        let opening = self.packet(from, words).map_err(Asked)?;
         if state == Connection::New {
-            return self.trace(&opening);
+            return self.trace(&opening).map_err(Failed);
         }
-        let to = opening.to.clone().filter(|to| self.is_switch_port(to)).ok_or(
-            "a connection needs a port that answers at its other end: say it with --to, the id of a switch_port",
-        )?;
-        let ends = addresses_of(&opening.bytes).ok_or("only IP packets belong to connections")?;
+        let to = opening.to.clone().filter(|to| self.is_switch_port(to)).ok_or_else(|| {
+            let why = "a connection needs a port that answers at its other end: say it with --to, the id of a switch_port";
+            Asked(why.to_owned())
+        })?;
+        let ends = addresses_of(&opening.bytes);
+        let ends = ends.ok_or_else(|| Asked("only IP packets belong to connections".to_owned()))?;
         // What the other end sends to this one.
         let back = Words {
             to: Some(from.to_owned()),
@@ -51,26 +79,28 @@ impl Network {
             ..words.clone()
         };
         if state == Connection::Established {
-            let answer = self.packet_of(&to, &back, &Part::Answer)?;
-            if let Some(trace) = self.before(&opening, "opens the connection")? {
+            let answer = self.packet_of(&to, &back, &Part::Answer).map_err(Asked)?;
+            if let Some(trace) = self.before(&opening, "opens the connection").map_err(Failed)? {
                 return Ok(trace);
             }
-            if let Some(trace) = self.before(&answer, "answers the opening of the connection")? {
+            if let Some(trace) =
+                self.before(&answer, "answers the opening of the connection").map_err(Failed)?
+            {
                 return Ok(trace);
             }
-            let later = self.packet_of(from, words, &Part::Later)?;
-            return self.trace(&later);
+            let later = self.packet_of(from, words, &Part::Later).map_err(Asked)?;
+            return self.trace(&later).map_err(Failed);
         }
         // The other end has opened the connection to what this port has.
-        let first = self.packet(&to, &back)?;
-        let arrived = match self.sent_before(&first, "opens the connection")? {
+        let first = self.packet(&to, &back).map_err(Asked)?;
+        let arrived = match self.sent_before(&first, "opens the connection").map_err(Failed)? {
             Ok(bytes) => bytes,
             Err(trace) => return Ok(trace),
         };
         let part =
             if state == Connection::Reply { Part::Answer } else { Part::Error(quoted(&arrived, ends.0)) };
-        let sent = self.packet_of(from, words, &part)?;
-        self.trace(&sent)
+        let sent = self.packet_of(from, words, &part).map_err(Asked)?;
+        self.trace(&sent).map_err(Failed)
     }
 
     pub(crate) fn is_switch_port(&self, port: &str) -> bool {

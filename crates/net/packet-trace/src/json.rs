@@ -45,7 +45,7 @@ fn drop(drop: &Drop) -> Json {
             json!({"cause": "no-flow", "at": lookup(at), "nearest": near.iter().map(nearest).collect::<Vec<_>>()})
         }
         Cause::Problem(at, why) => json!({"cause": "no-effect", "at": lookup(at), "why": why}),
-        Cause::NoRow { what, why_not } => json!({"cause": "no-row", "why": what, "why_not": why_not}),
+        Cause::NoRow { what, why_not, .. } => json!({"cause": "no-row", "why": what, "why_not": why_not}),
         Cause::Fault(why) => json!({"cause": "fault", "why": why}),
     };
     object["node"] = if drop.host.is_empty() { Json::Null } else { json!(drop.host) };

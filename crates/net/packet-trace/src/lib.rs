@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`Origins`] (rows of inputs) and [`input_engine`], [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already),
 //! [`Words`] (a packet in words), [`mod@frame`] (fields as bytes) and [`Sent`] (the frame that they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why
-//! the packet or a copy ends), `findings` (which objects and reports are behind that), [`text`] and [`json`] (how it reads),
+//! the packet or a copy ends), `findings` (which objects and reports are behind that), [`text`] and [`json`] (how it reads), [`OwnTrace`] (what of it the owner of some objects may read),
 //! [`compare`] with [`Change`] (a packet before and after a change of objects), [`live`] (the flows on the way compared with those of switches), [`Question`] (rows to explain, also as flows of a switch).
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ pub mod live;
 mod meaning;
 mod network;
 mod object;
+mod own_trace;
 mod packet;
 mod question;
 mod ready;
@@ -32,12 +33,13 @@ mod way;
 pub use cause::{Cause, Drop, Leaf, Nearest};
 pub use change::{Change, ChangeError};
 pub use compare::{Difference, Parting, Side, compare};
-pub use connection::Connection;
+pub use connection::{Connection, TraceError};
 pub use flow_origin::FlowOrigin;
 pub use inputs::{Origins, UNKNOWN, follow, hook_engine, input_engine, input_rows};
 pub use network::Network;
 pub use object::{AskedObject, ObjectAnswer, ObjectExplainer, derived_flows};
 pub use openflow_rs::MacAddr;
+pub use own_trace::{OwnTrace, Owner, port_kinds};
 pub use packet::{Payload, Sent, Words};
 pub use question::{AskedFlow, FlowName, Question};
 pub use ready::{FlowRules, HostTables};

@@ -115,7 +115,7 @@ impl Network {
     }
 
     /// Whether an object behind a flow is of a kind that decides there.
-    fn decides(&self, flow: &FlowView, leaf: &Leaf) -> bool {
+    pub(crate) fn decides(&self, flow: &FlowView, leaf: &Leaf) -> bool {
         let entry = &flow.on.1;
         let kind = self.kind(leaf);
         kind.is_some_and(|kind| self.deciding.kinds(entry.table, entry.priority).any(|own| own == kind))
@@ -128,7 +128,7 @@ impl Network {
     }
 
     /// The kind of an object; none for a report.
-    fn kind(&self, leaf: &Leaf) -> Option<&str> {
+    pub(crate) fn kind(&self, leaf: &Leaf) -> Option<&str> {
         let program = self.program();
         program.objects.iter().find(|kind| kind.table == leaf.input.0).map(|kind| &*kind.name)
     }

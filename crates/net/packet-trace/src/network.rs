@@ -21,6 +21,9 @@ use switch_model::rows::{self, Vif};
 use crate::meaning::{Deciding, SaidFlows};
 use crate::{HostTables, Origins};
 
+/// Says whether somebody knows a port.
+type KnowsPort = Box<dyn Fn(&str) -> bool>;
+
 /// A network, ready to carry packets.
 pub struct Network {
     /// Derives and explains the rows that are asked for.
@@ -40,6 +43,8 @@ pub struct Network {
     managed: BTreeSet<String>,
     /// Those whose flow tables are loaded so far.
     loaded: BTreeSet<String>,
+    /// The ports among which the owner of an address is looked for, if not among all.
+    known_ports: Option<KnowsPort>,
 }
 
 /// The tables that are read here. Other rules than the built-in ones may lack some.
@@ -142,6 +147,7 @@ impl Network {
             tables,
             hosts: Hosts::default(),
             loaded: BTreeSet::new(),
+            known_ports: None,
         };
         let sites = network.sites();
         let vifs = network.read(Some(network.tables.vif), rows::vif);
@@ -154,6 +160,16 @@ impl Network {
         }
         network.deciding = Deciding::of(&network.read(network.tables.decides, |row| Some(row.clone())));
         Ok(network)
+    }
+
+    /// From now on, whoever sends a packet knows these ports alone: the port that has an address is looked for among them.
+    pub fn know(&mut self, ports: impl Fn(&str) -> bool + 'static) {
+        self.known_ports = Some(Box::new(ports));
+    }
+
+    /// Whether whoever sends a packet knows a port.
+    pub(crate) fn knows(&self, port: &str) -> bool {
+        self.known_ports.as_ref().is_none_or(|knows| knows(port))
     }
 
     /// Tries at most so many combinations of rows from now on, and none after a cancellation. What is said once these do not
@@ -275,6 +291,17 @@ impl Network {
         let latest =
             self.vifs(1, &owner).max_by_key(|vif| (home.as_deref() == Some(&*vif.host), vif.since))?;
         Some((Place::Vnic(latest.host, owner), tag))
+    }
+
+    /// Whether a port is the way to a physical network, and has no machine.
+    pub fn is_physical(&self, port: &str) -> bool {
+        !self.rows_with(self.tables.localnets, 0, port.into()).is_empty()
+    }
+
+    /// The ports that are this VLAN of a physical network; 0 is none.
+    pub(crate) fn ports_to(&self, network: &str, tag: u16) -> impl Iterator<Item = String> {
+        let ports = self.read(self.tables.localnets, rows::localnet).into_iter();
+        ports.filter(move |(_, to, own)| *to == network && *own == tag).map(|(port, ..)| port)
     }
 
     /// The host where the rules say that a port lives.

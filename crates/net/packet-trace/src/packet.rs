@@ -195,6 +195,7 @@ impl Network {
             .named("switch_port")
             .iter()
             .filter_map(|row| string(row.first()).map(str::to_owned))
+            .filter(|port| self.knows(port))
             .take(SHOWN_PORTS)
             .collect();
         let some = if known.is_empty() {
@@ -248,7 +249,8 @@ impl Network {
     /// The port that has an address: one of the same switch if there is one.
     fn owner(&self, from: &str, ip: IpAddr) -> Option<String> {
         let switch = self.switch_of(from);
-        let owners: Vec<String> = self.ports_at(ip).into_iter().map(|(port, _)| port).collect();
+        let known = self.ports_at(ip).into_iter().map(|(port, _)| port).filter(|port| self.knows(port));
+        let owners: Vec<String> = known.collect();
         let here = owners.iter().find(|port| self.switch_of(port) == switch).cloned();
         here.or(owners.first().filter(|_| owners.len() == 1).cloned())
     }

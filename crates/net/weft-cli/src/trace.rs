@@ -188,7 +188,8 @@ impl PacketArguments {
         let words = self.words();
         // What is wrong with the words themselves is the user's affair.
         network.packet(from, &words).map_err(Failure::Usage)?;
-        network.trace_within(from, &words, self.ct.into()).map_err(Failure::Rejected)
+        let traced = network.trace_within(from, &words, self.ct.into());
+        traced.map_err(|error| Failure::Rejected(error.to_string()))
     }
 
     fn words(&self) -> Words {

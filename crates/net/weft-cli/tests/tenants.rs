@@ -150,11 +150,51 @@ async fn a_tenant_uses_weft_for_its_own_objects() {
     let (code, _, error) = carol(&["get", "tunnels"]);
     assert_eq!(code, Some(1));
     assert!(
-        error.contains("carol (tenant:acme) may read and change objects of the tenant, and nothing else"),
+        error.contains(
+            "carol (tenant:acme) may read and change objects of the tenant and trace packets from its ports, and nothing else"
+        ),
         "{error}"
     );
     let (code, _, error) = carol(&["delete", "switch", "other", "--yes"]);
     assert_eq!((code, &*error), (Some(1), "error: switch other: does not exist\n"));
+    controller.kill();
+}
+
+#[tokio::test]
+async fn a_tenant_traces_packets_with_weft() {
+    let folder = Folder::new();
+    let grant = ["token", "create", "carol", "--role", "tenant", "--tenant", "acme", "--file", "tokens.toml"];
+    let token = folder.weft(&grant).has_status(0).stdout.trim().to_owned();
+    let mut controller = Controller::start_with(&folder, "tokens = \"tokens.toml\"\n");
+    let mut operator = controller.client(&folder).await;
+    let network = "
+{kind: switch, id: s, tenant: acme}
+---
+{kind: switch_port, id: p1, switch: s, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.0.1]}]}
+---
+{kind: switch_port, id: p2, switch: s, addresses: [{mac: '02:00:00:00:00:02', ips: [10.0.0.2]}]}
+---
+{kind: switch, id: other}
+---
+{kind: switch_port, id: o1, switch: other, addresses: [{mac: '02:00:00:00:00:03', ips: [10.0.0.3]}]}
+";
+    operator.apply([("test".to_owned(), network.to_owned())], "test").await.unwrap();
+    let carol = |arguments: &[&str]| as_tenant(&folder, &token, arguments);
+    let (code, text, _) = carol(&["trace", "p1", "--to", "p2"]);
+    assert_eq!(code, Some(1), "{text}");
+    let packet = "icmp,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.1,nw_dst=10.0.0.2";
+    assert!(text.starts_with("dropped: port p1 is not attached to any host\n"), "{text}");
+    assert!(text.contains(&format!("packet from p1: {packet}")), "{text}");
+    let (code, object, _) = carol(&["trace", "p1", "--to", "p2", "--json"]);
+    let object: Value = serde_json::from_str(&object).unwrap();
+    assert_eq!((code, &object["limited_to"]), (Some(1), &json!("tenant acme")), "{object}");
+    assert_eq!(object["dropped"][0]["why"], "port p1 is not attached to any host", "{object}");
+    let of_others = carol(&["trace", "o1", "--to", "p1"]);
+    let unknown = carol(&["trace", "o9", "--to", "p1"]);
+    assert_eq!(of_others.2, "error: tenant acme has no port \"o1\"; name one of its ports\n");
+    assert_eq!((of_others.0, of_others.2.replace("o1", "o9")), (unknown.0, unknown.2));
+    let (code, _, error) = carol(&["trace", "p1", "--to", "p2", "--live"]);
+    assert!(code == Some(1) && error.contains("need the role viewer"), "{error}");
     controller.kill();
 }
 

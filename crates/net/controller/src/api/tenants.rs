@@ -1,4 +1,5 @@
-//! What callers with the role of a tenant learn besides their objects: the status of these, and how far their transactions are.
+//! What callers with the role of a tenant learn besides their objects: the status of these, how far their transactions are, and the ways of
+//! packets from their ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,13 +7,16 @@ use std::time::Instant;
 
 use nlog_data::Value;
 use objects::Object;
-use tonic::Status;
+use tonic::{Request, Response, Status};
 use weft_core::core::Problem;
 
 use super::messages::{ongoing, tenant_status};
 use super::viewer::Viewer;
-use super::{Api, stopping};
+use super::{Api, account, stopping};
 use weft_client::pb;
+
+use crate::answers::Turn;
+use crate::trace::{of_tenant, ports};
 
 /// The kind of tenants.
 const TENANT: &str = "tenant";
@@ -90,6 +94,30 @@ impl Api {
         }
         let most = quota(object, CHANGES).map(|most| u32::try_from(most).unwrap_or(u32::MAX));
         most.map_or(Ok(()), |most| self.shares.count(tenant, most, Instant::now()))
+    }
+
+    /// The way of a packet that a port of a tenant sends, as far as it is the tenant's.
+    pub(super) async fn trace_of_tenant(
+        &self,
+        tenant: &str,
+        request: Request<pb::TraceRequest>,
+    ) -> Result<Response<pb::TraceResponse>, Status> {
+        let account = account(request.extensions());
+        let viewer = Viewer::of(&self.engine, request.extensions());
+        let has: Arc<of_tenant::Has> = Arc::new(move |kind, id| viewer.has(kind, id));
+        let request = request.into_inner();
+        of_tenant::check(&request, &self.rules(), tenant, &*has)?;
+        // A tenant with many connections would otherwise come before all others.
+        let _turn = self.shares_aside.turn(tenant).await?;
+        let place = self.aside.place(&account).await?;
+        let snapshot = self.engine.snapshot(ports(&request), None).await.map_err(stopping)?;
+        let snapshot = snapshot.map_err(of_tenant::untold)?;
+        let (form, name) = (request.form(), tenant.to_owned());
+        let traced = place.work(move |cancel| of_tenant::trace(snapshot, &request, &name, has, cancel));
+        let mut own = traced.await?;
+        own.is_cut_off = of_tenant::is_cut_off(&self.engine, &own).map_err(stopping)?;
+        let answer = of_tenant::answer(&own, form);
+        Ok(Turn::charged(&account, &answer).until_encoded(answer))
     }
 
     /// The status as far as it is about objects of a tenant. The last transaction is the last one that the tenant has made.

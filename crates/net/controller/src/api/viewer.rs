@@ -38,6 +38,13 @@ impl Viewer {
         self.tenant.as_deref().is_none_or(|tenant| seen.tenant() == Some(tenant))
     }
 
+    /// Whether there is an object that it sees, by kind and id.
+    pub(super) fn has(&self, kind: &str, id: &str) -> bool {
+        // A controller that ends tells no names.
+        let object = self.engine.object(kind, id).ok().flatten();
+        object.is_some_and(|(seen, _)| self.sees(&seen))
+    }
+
     /// A text about an object that it sees, without names of others.
     pub(super) fn told(&self, text: &str) -> String {
         let Some(tenant) = &self.tenant else { return text.to_owned() };

@@ -119,7 +119,9 @@ impl Core {
         let tenancy = self.tenancy(tenant);
         let changes = tenancy.within(|scope| self.objects.plan_delete_within(objects, Some(scope)));
         let changes = changes.map_err(|faults| Refusal::Objects { faults })?;
-        self.change_objects(changes, by, now).map_err(|error| self.hide(error, tenant))
+        let accepted = self.change_objects(changes, by, now).map_err(|error| self.hide(error, tenant))?;
+        // The number counts those of others.
+        Ok(Accepted { objects_before: 0, ..accepted })
     }
 
     /// The changes that a batch of this tenant makes, or all its faults.
