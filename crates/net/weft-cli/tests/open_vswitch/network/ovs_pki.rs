@@ -24,7 +24,8 @@ fn a_controller_and_a_host_with_certificates_of_ovs_pki_connect_whoever_dials() 
     assert!(begun.len() >= 4, "{begun:#?}");
     for line in &begun {
         // The certificate says nothing of a role.
-        assert!(line.contains("peer=\"hv1\" "), "{line}");
+        let wanted = "peer=\"hv1\" protocol=\"TLSv1_3\" cipher=\"TLS13_AES_256_GCM_SHA384\"";
+        assert!(line.contains(wanted), "{line}");
     }
 
     // That of another host is refused here as well, when the host dials the next time.
