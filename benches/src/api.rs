@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value as Json, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
 use crate::daemon::{Daemon, OF_HOST, write_journal};
@@ -28,11 +29,14 @@ const FILE: usize = 20_000;
 const GROUP: usize = 10_000;
 
 /// A connection to the daemon.
-struct Web(SendRequest<String>);
+pub(crate) struct Web(SendRequest<String>);
 
 impl Web {
     async fn connect(socket: &Path) -> Result<Self> {
-        let stream = UnixStream::connect(socket).await?;
+        Web::over(UnixStream::connect(socket).await?).await
+    }
+
+    pub(crate) async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<Self> {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(Web(sender))
@@ -46,7 +50,7 @@ impl Web {
     }
 
     /// The body of an answer that is no refusal.
-    async fn ask(&mut self, method: &str, path: &str, body: &Json) -> Result<Vec<u8>> {
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &Json) -> Result<Vec<u8>> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (head, mut answer) = self.open(method, path, body).await?.into_parts();
         let mut bytes = Vec::new();

@@ -6,7 +6,7 @@
 //! In reading order: [`measure`], [`meter`], [`process`], [`report`] (the table), [`engine`], [`inside`] (the engine inside timely), then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
 //! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`api`] (its answers by HTTP), [`store`] (its journal), [`push`], [`hostile`] (a
-//! controller under attack), [`waits`] (how long others wait), [`texts`], [`program`] and its generator [`nvp`].
+//! controller under attack), [`waits`] (how long others wait), [`tls`] (handshakes, and what TLS adds to a request), [`texts`], [`program`] and its generator [`nvp`].
 
 mod api;
 mod daemon;
@@ -29,6 +29,7 @@ mod recorded;
 mod report;
 mod store;
 mod texts;
+mod tls;
 mod waits;
 
 use std::path::PathBuf;
@@ -164,6 +165,8 @@ enum Bench {
         #[arg(long, default_value_t = 3000)]
         hosts: usize,
     },
+    /// The API over TLS with certificates on both sides: handshakes a second of one core, and what TLS and roles add to a PUT
+    Tls,
     /// Flows to a real ovs-vswitchd as one bundle; against ovs-ofctl
     Push,
     /// Compiling texts of many shapes, and longer ones: how the time grows
@@ -306,6 +309,7 @@ fn main() -> Result<()> {
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::Api { hosts } => api::print(*hosts),
+        Bench::Tls => tls::print(arguments.runs),
         Bench::HostileAttack { attack, socket } => hostile::attack::run(*attack, socket.clone()),
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
         Bench::LayeredRun { side } => say(&layered::run(*side, arguments.layered())?),

@@ -1,6 +1,7 @@
 //! A process that a bench starts and watches.
 
 use std::process::Child;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -22,6 +23,20 @@ impl Killed {
     pub(crate) fn forget_peak(&self) -> Result<()> {
         let path = format!("/proc/{}/clear_refs", self.0.id());
         std::fs::write(&path, "5").with_context(|| path)
+    }
+
+    /// The processor time of its threads that still run, in user mode and in the kernel (`schedstat` of proc(5)).
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        let tasks = format!("/proc/{}/task", self.0.id());
+        let mut all = Duration::ZERO;
+        for task in std::fs::read_dir(&tasks).with_context(|| tasks.clone())? {
+            let path = task?.path().join("schedstat");
+            // A thread may have ended since.
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let nanoseconds = text.split_whitespace().next().and_then(|first| first.parse().ok());
+            all += Duration::from_nanos(nanoseconds.with_context(|| format!("{}: no time", path.display()))?);
+        }
+        Ok(all)
     }
 
     fn status_mib(&self, field: &str) -> Result<f64> {

@@ -82,7 +82,12 @@ impl Host {
 
     /// Starts `ovs-vswitchd` and makes `br-phy` usable again. Flows are lost; the database is kept.
     pub fn start_vswitchd(&self) -> Result<(), Error> {
-        self.run_vswitchd()?;
+        self.start_vswitchd_with(&[])
+    }
+
+    /// The same with more options, such as `--ssl-protocols=TLSv1.2`.
+    pub fn start_vswitchd_with(&self, options: &[&str]) -> Result<(), Error> {
+        self.run_vswitchd(options)?;
         if self.vsctl(&["--no-wait", "list-br"])?.lines().any(|bridge| bridge == "br-phy") {
             self.address_br_phy()?;
         }

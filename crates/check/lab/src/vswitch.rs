@@ -184,11 +184,11 @@ impl Vswitch {
         self.stop_vswitchd(Stop::Kill)
     }
 
-    /// Starts `ovs-vswitchd` on the existing database. Flows are lost.
-    pub(crate) fn run_vswitchd(&self) -> Result<(), Error> {
+    /// Starts `ovs-vswitchd` with these options on the existing database. Flows are lost.
+    pub(crate) fn run_vswitchd(&self, options: &[&str]) -> Result<(), Error> {
         if self.vswitchd_pid().is_none() {
             let mut command = self.command("ovs-vswitchd");
-            command.arg("--disable-system").arg(self.ovsdb_endpoint());
+            command.arg("--disable-system").args(options).arg(self.ovsdb_endpoint());
             run(&self.name, self.daemonised(command, "vs"))?;
         }
         Ok(())
@@ -203,6 +203,11 @@ impl Vswitch {
 
     /// Starts `ovsdb-server` on the existing database.
     pub fn start_ovsdb(&self) -> Result<(), Error> {
+        self.start_ovsdb_with(&[])
+    }
+
+    /// The same with more options, such as `--ssl-protocols=TLSv1.2`.
+    pub fn start_ovsdb_with(&self, options: &[&str]) -> Result<(), Error> {
         if self.ovsdb_pid().is_some() {
             return Ok(());
         }
@@ -217,6 +222,7 @@ impl Vswitch {
         {
             command.arg(format!("--{option}=db:Open_vSwitch,SSL,{column}"));
         }
+        command.args(options);
         run(&self.name, self.daemonised(command, "db")).map(drop)
     }
 
@@ -244,7 +250,7 @@ impl Vswitch {
         run(&self.name, create)?;
         self.start_ovsdb()?;
         self.vsctl(&["--no-wait", "init"])?;
-        self.run_vswitchd()
+        self.run_vswitchd(&[])
     }
 
     /// Makes a userspace bridge. `datapath_type` is set in the transaction that adds the bridge; otherwise Open vSwitch

@@ -1,6 +1,9 @@
-//! Certificates for tests: an authority in a folder of its own. It is made with rcgen alone, so that it shares no code with `weft pki`.
+//! Certificates for tests: an [`Authority`] in a folder of its own. It is made with rcgen alone, so that it shares no code with `weft pki`.
+//! [`ovs_pki`] has those of Open vSwitch's own tool.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot write its files fails")]
+
+pub mod ovs_pki;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,6 +57,9 @@ impl Authority {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::default();
+        // Verifiers look for an authority by its name.
+        let name = folder.path().file_name().unwrap().to_string_lossy().into_owned();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().unwrap();

@@ -174,7 +174,8 @@ impl Access {
             ),
             Some(Role::Node | Role::Controller) | None => format!(
                 "the certificate of {identity} gives no access to the API; it needs the role operator, tenant or viewer, as `weft pki \
-                 client NAME --role ROLE` writes it"
+                 client NAME --role ROLE` writes it: the organisation (O) weft:operator, weft:viewer or weft:tenant:TENANT in the \
+                 subject, or the role in a SPIFFE id, such as spiffe://DOMAIN/weft/viewer/NAME. Without such a certificate, send a token"
             ),
         };
         Some(Status::permission_denied(why))

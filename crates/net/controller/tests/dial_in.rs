@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use controller::dial_in::Targets;
@@ -43,23 +44,8 @@ impl Setting {
         let folder = tempfile::tempdir().unwrap();
         let (controllers, members) = (Authority::new(), Authority::new());
         members.revoke(&[REVOKED], 2);
-        let mut files = controllers.issue(&controller());
-        (files.authorities, files.revoked) = (members.path("ca.pem"), Some(members.path("revoked.pem")));
-        let credentials = Credentials::load(files).unwrap();
-        let sockets = Sockets::default().with_credentials(Some(credentials.clone()));
-        let inbound = sockets.inbound().clone();
-        let peers = Peers::start(Arc::new(sockets), 2, 128 << 20, || {}).unwrap();
-        let any = || Some(([127, 0, 0, 1], 0).into());
-        let threads = peers.threads().unwrap().clone();
-        let dial_in = DialIn { ovsdb: any(), openflow: any(), advertise: None, inbound, threads };
-        let switches = Switches::default();
-        let parts = Parts {
-            credentials: Some(credentials),
-            dial_in: Some(dial_in),
-            drivers: Box::new(RealDrivers { learned_addresses: 100.try_into().unwrap(), peers }),
-            ..parts(folder.path(), rules(RULES), &switches)
-        };
-        Setting { running: start_with(parts, switches).await, controllers, members, folder }
+        let parts = secure_parts(folder.path(), &controllers, &members);
+        Setting { running: start_with(parts, Switches::default()).await, controllers, members, folder }
     }
 
     fn targets(&self) -> [String; 2] {
@@ -72,9 +58,8 @@ impl Setting {
         self.trusting_controllers(self.members.issue(leaf))
     }
 
-    fn trusting_controllers(&self, mut files: mutual_tls::Files) -> Arc<Credentials> {
-        (files.authorities, files.revoked) = (self.controllers.path("ca.pem"), None);
-        Credentials::load(files).unwrap()
+    fn trusting_controllers(&self, files: mutual_tls::Files) -> Arc<Credentials> {
+        trusting(&self.controllers, files)
     }
 
     fn host(&self, name: &str) -> Host {
@@ -82,21 +67,48 @@ impl Setting {
     }
 }
 
+/// A controller with the certificate of one authority, which trusts another, with drivers of real switches, which can dial in.
+pub(crate) fn secure_parts(folder: &Path, controllers: &Authority, members: &Authority) -> Parts {
+    let files = mutual_tls::Files { own: controllers.issue(&controller()).own, ..members.trust() };
+    let credentials = Credentials::load(files).unwrap();
+    let sockets = Sockets::default().with_credentials(Some(credentials.clone()));
+    let inbound = sockets.inbound().clone();
+    let peers = Peers::start(Arc::new(sockets), 2, 128 << 20, || {}).unwrap();
+    let any = || Some(([127, 0, 0, 1], 0).into());
+    let threads = peers.threads().unwrap().clone();
+    let dial_in = DialIn { ovsdb: any(), openflow: any(), advertise: None, inbound, threads };
+    Parts {
+        credentials: Some(credentials),
+        dial_in: Some(dial_in),
+        drivers: Box::new(RealDrivers { learned_addresses: 100.try_into().unwrap(), peers }),
+        ..parts(folder, rules(RULES), &Switches::default())
+    }
+}
+
+/// These files, with the authority of controllers as the one that is trusted.
+pub(crate) fn trusting(controllers: &Authority, mut files: mutual_tls::Files) -> Arc<Credentials> {
+    (files.authorities, files.revoked) = (controllers.path("ca.pem"), None);
+    Credentials::load(files).unwrap()
+}
+
 /// A host whose switch and database dial in: what they send and get passes through here.
-struct Host {
+pub(crate) struct Host {
     database: FakeDatabase,
     switch: FakeSwitch,
     sockets: [PathBuf; 2],
+    /// The connections that it has begun.
+    pub(crate) begun: Arc<AtomicUsize>,
 }
 
 impl Host {
     /// One that gives itself this name.
-    fn new(folder: &Path, name: &str) -> Host {
+    pub(crate) fn new(folder: &Path, name: &str) -> Host {
         let sockets = ["db", "mgmt"].map(|socket| folder.join(format!("{name}.{socket}")));
         let host = Host {
             database: FakeDatabase::start(&sockets[0]).unwrap(),
             switch: FakeSwitch::start(&sockets[1]).unwrap(),
             sockets,
+            begun: Arc::default(),
         };
         host.database.datapath_id("br-int", FakeSwitch::DATAPATH_ID);
         host.call_itself(name);
@@ -117,20 +129,27 @@ impl Host {
         rows.rows(Controller::TABLE).map(|(_, row)| row.get("target").unwrap()).collect()
     }
 
-    /// Dials in with its database, and with its switch where the database says, again and again.
+    /// Dials in at both targets, with its database and with its switch, again and again.
     fn dial(&self, setting: &Setting, credentials: &Arc<Credentials>) -> [JoinHandle<()>; 2] {
-        let [ovsdb, openflow] = setting.targets();
+        self.dial_at(setting.targets(), credentials)
+    }
+
+    pub(crate) fn dial_at(
+        &self,
+        [ovsdb, openflow]: [String; 2],
+        credentials: &Arc<Credentials>,
+    ) -> [JoinHandle<()>; 2] {
         let [database, switch] = self.sockets.clone();
-        [
-            tokio::spawn(relay(ovsdb, database, credentials.clone())),
-            tokio::spawn(relay(openflow, switch, credentials.clone())),
-        ]
+        [(ovsdb, database), (openflow, switch)].map(|(target, socket)| {
+            tokio::spawn(relay(target, socket, credentials.clone(), self.begun.clone()))
+        })
     }
 }
 
-async fn relay(target: String, socket: PathBuf, credentials: Arc<Credentials>) {
+async fn relay(target: String, socket: PathBuf, credentials: Arc<Credentials>, begun: Arc<AtomicUsize>) {
     loop {
         if let Ok(mut outside) = connect(&target, &credentials).await {
+            begun.fetch_add(1, Ordering::Relaxed);
             let mut inside = UnixStream::connect(&socket).await.unwrap();
             // However it ends, it begins again.
             let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
@@ -157,7 +176,7 @@ async fn is_refused(target: &str, credentials: &Arc<Credentials>) -> bool {
     }
 }
 
-async fn in_sync(client: &mut Client) -> pb::StatusResponse {
+pub(crate) async fn in_sync(client: &mut Client) -> pb::StatusResponse {
     status_when(client, |status| status.switches.iter().all(|switch| switch.synced)).await
 }
 

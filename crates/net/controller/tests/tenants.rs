@@ -287,7 +287,11 @@ async fn a_tenant_makes_as_many_and_as_large_changes_as_it_may() {
     let long = format!("{{tenant: acme, labels: {{note: {}}}}}", "a".repeat(200));
     let refused = shared.acme("PUT", "/v1/switches/acme-2", &long).await;
     assert_eq!(refused.status, 413, "{}", refused.text);
-    assert!(refused.text.contains("tenant acme may send 200 (`change_bytes` of its quota)"), "{}", refused.text);
+    assert!(
+        refused.text.contains("tenant acme may send 200 (`change_bytes` of its quota)"),
+        "{}",
+        refused.text
+    );
     // Neither counts for reads, for another tenant, or for an operator.
     shared.acme("GET", "/v1/switches/blue", "").await.expect(200);
     ask(&mut shared.web, &shared.umbra, "PUT", "/v1/switches/umbra-2", "{tenant: umbra}").await.expect(201);

@@ -485,7 +485,8 @@ fn unreachable(endpoint: &str, why: String) -> ClientError {
     let hint = if !endpoint.starts_with(secure::SCHEME) {
         ""
     } else if why.contains("invalid peer certificate") {
-        "; the authorities in WEFT_AUTHORITIES, or in the context, must have signed its certificate for this name or address"
+        "; the authorities in WEFT_AUTHORITIES, or in the context, must have signed its certificate for this name or address, which is a \
+         DNS name or an IP address in its subjectAltName (`ovs-pki --unique` writes one)"
     } else {
         "; if it has refused the certificate, its log says why"
     };

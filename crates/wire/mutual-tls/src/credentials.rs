@@ -166,6 +166,11 @@ impl Credentials {
         self.loaded().own.as_ref()?.not_after
     }
 
+    /// The file of the certificate that is shown to others.
+    pub(crate) fn shown(&self) -> Option<&Path> {
+        self.files.own.as_ref().map(|own| own.certificate.as_path())
+    }
+
     pub(crate) fn loaded(&self) -> Arc<Loaded> {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

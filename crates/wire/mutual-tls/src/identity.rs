@@ -99,6 +99,39 @@ impl fmt::Display for Identity {
     }
 }
 
+/// A subject alternative name of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AlternativeName {
+    /// A DNS name, as it is written. `ovs-pki` writes some that are not valid.
+    Host(String),
+    /// An address.
+    Address(IpAddr),
+    /// A URI, such as a SPIFFE id.
+    Uri(String),
+    /// One of another kind, as text.
+    Other(String),
+}
+
+/// The subject alternative names of a certificate, in its order.
+///
+/// # Errors
+/// They are malformed.
+pub fn alternative_names(certificate: &X509Certificate<'_>) -> Result<Vec<AlternativeName>, String> {
+    let names = certificate.subject_alternative_name().map_err(|error| error.to_string())?;
+    let names = names.iter().flat_map(|names| &names.value.general_names);
+    Ok(names
+        .map(|name| match name {
+            GeneralName::DNSName(host) => AlternativeName::Host((*host).to_owned()),
+            GeneralName::URI(uri) => AlternativeName::Uri((*uri).to_owned()),
+            GeneralName::IPAddress(bytes) => match address(bytes) {
+                Some(address) => AlternativeName::Address(address),
+                None => AlternativeName::Other(name.to_string()),
+            },
+            _ => AlternativeName::Other(name.to_string()),
+        })
+        .collect())
+}
+
 /// The names in a certificate.
 #[derive(Debug, Default)]
 pub(crate) struct Subject {
@@ -123,13 +156,13 @@ impl Subject {
             organisation: text(name.iter_organization().next()),
             ..Subject::default()
         };
-        let alternatives = certificate.subject_alternative_name().ok().flatten();
-        for alternative in alternatives.iter().flat_map(|alternatives| &alternatives.value.general_names) {
+        // Other parts of the certificate may still name its owner.
+        for alternative in alternative_names(&certificate).unwrap_or_default() {
             match alternative {
-                GeneralName::DNSName(name) => subject.hosts.push(without_id(name).to_owned()),
-                GeneralName::IPAddress(bytes) => subject.addresses.extend(address(bytes)),
-                GeneralName::URI(uri) if uri.starts_with(SPIFFE) => subject.spiffe = Some((*uri).to_owned()),
-                _ => {}
+                AlternativeName::Host(name) => subject.hosts.push(without_id(&name).to_owned()),
+                AlternativeName::Address(address) => subject.addresses.push(address),
+                AlternativeName::Uri(uri) if uri.starts_with(SPIFFE) => subject.spiffe = Some(uri),
+                AlternativeName::Uri(_) | AlternativeName::Other(_) => {}
             }
         }
         Ok(subject)

@@ -23,9 +23,10 @@
 
 mod by_name;
 mod credentials;
+mod explained;
 mod identity;
 mod stream;
 
 pub use credentials::{Credentials, CredentialsError, Files, Pair, Strangers};
-pub use identity::{Identity, Role};
+pub use identity::{AlternativeName, Identity, Role, alternative_names};
 pub use stream::{HANDSHAKE_MAX, RECHECK, SecureStream};

@@ -11,8 +11,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use tracing::debug;
 
 use crate::credentials::{Credentials, Strangers};
+use crate::explained::{explained, explained_end, explained_silence};
 use crate::identity::{Identity, Subject};
 
 /// How often the certificate of the other side is checked again.
@@ -33,6 +35,8 @@ where
     chain: Vec<CertificateDer<'static>>,
     credentials: Arc<Credentials>,
     recheck: Pin<Box<Sleep>>,
+    /// Whether it is a connection to a switch that has said nothing yet.
+    unheard: bool,
     /// Why the connection has ended.
     ended: Option<String>,
 }
@@ -47,7 +51,7 @@ impl Credentials {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let acceptor = TlsAcceptor::from(self.loaded().server(strangers).map_err(io::Error::other)?);
-        let tls = in_time(acceptor.accept(stream)).await?;
+        let tls = self.in_time(acceptor.accept(stream)).await?;
         SecureStream::new(TlsStream::Server(tls), self.clone())
     }
 
@@ -62,8 +66,10 @@ impl Credentials {
         let config = self.loaded().to_switch(name).map_err(io::Error::other)?;
         // Any address: Open vSwitch is sent none, and the verifier looks at `name`.
         let nobody = ServerName::from(Ipv4Addr::UNSPECIFIED);
-        let tls = in_time(TlsConnector::from(config).connect(nobody, stream)).await?;
-        SecureStream::new(TlsStream::Client(tls), self.clone())
+        let tls = self.in_time(TlsConnector::from(config).connect(nobody, stream)).await?;
+        let mut stream = SecureStream::new(TlsStream::Client(tls), self.clone())?;
+        stream.unheard = true;
+        Ok(stream)
     }
 
     /// Makes a connection to a controller, whose certificate must have this DNS name or address.
@@ -83,14 +89,15 @@ impl Credentials {
             Ok(address) => ServerName::from(address),
             Err(_) => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
         };
-        let tls = in_time(TlsConnector::from(config).connect(name, stream)).await?;
+        let tls = self.in_time(TlsConnector::from(config).connect(name, stream)).await?;
         SecureStream::new(TlsStream::Client(tls), self.clone())
     }
-}
 
-async fn in_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let late = || io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake takes too long");
-    tokio::time::timeout(HANDSHAKE_MAX, handshake).await.unwrap_or_else(|_| Err(late()))
+    async fn in_time<T>(&self, handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake takes too long");
+        let done = tokio::time::timeout(HANDSHAKE_MAX, handshake).await.unwrap_or_else(|_| Err(late()));
+        done.map_err(|error| explained(error, self.shown()))
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> SecureStream<S> {
@@ -106,8 +113,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SecureStream<S> {
         // The verifier has refused strangers who are not admitted.
         let peer = chain.first().map(|certificate| Subject::of(certificate)?.identity()).transpose();
         let peer = peer.map_err(io::Error::other)?;
+        let (_, session) = tls.get_ref();
+        debug!(
+            peer = peer.as_ref().map(ToString::to_string),
+            protocol = session.protocol_version().and_then(|version| version.as_str()),
+            cipher = session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()),
+            "TLS connection begun"
+        );
         let recheck = Box::pin(tokio::time::sleep(RECHECK));
-        Ok(SecureStream { tls, peer, chain, credentials, recheck, ended: None })
+        Ok(SecureStream { tls, peer, chain, credentials, recheck, unheard: false, ended: None })
     }
 
     /// Who is at the other end; `None` if it is a client who has shown no certificate.
@@ -132,6 +146,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SecureStream<S> {
             self.ended = checked.err().map(|error| format!("the certificate of {peer}: {error}"));
             self.recheck.as_mut().reset(Instant::now() + RECHECK);
         }
+    }
+
+    /// An error of the stream, with what it means.
+    fn explained(&self, error: io::Error) -> io::Error {
+        let explained = if self.unheard { explained_silence } else { explained_end };
+        explained(error, self.credentials.shown())
     }
 
     /// An error once that certificate is not good any more.
@@ -159,7 +179,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SecureStream<S> {
         // Whoever holds a connection reads from it all the time, so reading alone keeps the clock.
         self.recheck(context);
         self.check()?;
-        Pin::new(&mut self.tls).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.tls).poll_read(context, buffer);
+        self.unheard &= buffer.filled().len() == before;
+        read.map_err(|error| self.explained(error))
     }
 }
 
@@ -170,7 +193,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SecureStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.check()?;
-        Pin::new(&mut self.tls).poll_write(context, bytes)
+        let written = Pin::new(&mut self.tls).poll_write(context, bytes);
+        written.map_err(|error| self.explained(error))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

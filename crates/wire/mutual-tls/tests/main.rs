@@ -1,7 +1,8 @@
-//! Handshakes with good and bad certificates, and files that change.
+//! Handshakes with good and bad certificates, files that change, and how connections end.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -132,6 +133,77 @@ async fn strangers_are_admitted_where_a_server_says_so() {
     let (here, _there) = duplex(1 << 14);
     let error = text(stranger.accept(here, Strangers::Admitted).await);
     assert!(error.contains("there is no certificate to serve with"), "{error}");
+}
+
+/// Without the announcement, reading would be an error in place of the end.
+#[tokio::test]
+async fn both_sides_announce_the_end_of_a_connection_after_what_they_have_sent() {
+    let authority = Authority::new();
+    let server = authority.credentials(&controller());
+    let alice = authority.credentials(&Leaf::new("alice"));
+    for shuts_down in [true, false] {
+        for ends in ["server", "client"] {
+            let (at_server, at_client) = to_controller(&server, &alice).await;
+            let (at_server, at_client) = (at_server.unwrap(), at_client.unwrap());
+            let (mut ending, mut other) =
+                if ends == "server" { (at_server, at_client) } else { (at_client, at_server) };
+            ending.write_all(b"last words").await.unwrap();
+            if shuts_down {
+                ending.shutdown().await.unwrap();
+            }
+            drop(ending);
+            let mut read = Vec::new();
+            other
+                .read_to_end(&mut read)
+                .await
+                .unwrap_or_else(|error| panic!("{ends}, {shuts_down}: {error}"));
+            assert_eq!(read, b"last words");
+        }
+    }
+}
+
+/// Somebody between could end it so, after half of what was sent.
+#[tokio::test]
+async fn an_end_that_is_not_announced_is_an_error_that_says_so() {
+    let authority = Authority::new();
+    let server = authority.credentials(&controller());
+    let (at_server, at_client) = to_controller(&server, &authority.credentials(&Leaf::new("alice"))).await;
+    let (mut at_server, mut at_client) = (at_server.unwrap(), at_client.unwrap());
+    at_client.write_all(b"half of").await.unwrap();
+    at_client.transport_mut().shutdown().await.unwrap();
+    let mut read = Vec::new();
+    let error = at_server.read_to_end(&mut read).await.unwrap_err();
+    assert_eq!((error.kind(), read.as_slice()), (ErrorKind::UnexpectedEof, b"half of".as_slice()));
+    assert!(
+        error.to_string().starts_with("the connection was cut, since its end was not announced"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_switch_that_refuses_the_controller_is_an_error_with_the_remedy() {
+    let (authority, foreign) = (Authority::new(), Authority::new());
+    let mut files = foreign.issue(&controller());
+    let shown = files.own.clone().unwrap().certificate.display().to_string();
+    (files.authorities, files.revoked) = (authority.path("ca.pem"), None);
+    let stranger = Credentials::load(files).unwrap();
+    let hv1 = authority.credentials(&Leaf::new("hv1"));
+    let (_, at_controller) = to_switch(&hv1, &stranger, "hv1").await;
+    // The handshake of TLS 1.3 is done before the switch looks at the certificate.
+    let error = at_controller.unwrap().read_u8().await.unwrap_err().to_string();
+    let start = format!("the other side refuses the certificate {shown} (UnknownCA); ");
+    assert!(error.starts_with(&start) && error.contains("`ovs-vsctl set-ssl`"), "{error}");
+
+    // A switch that says nothing about it.
+    let (at_switch, at_controller) = to_switch(&hv1, &authority.credentials(&controller()), "hv1").await;
+    at_switch.unwrap().transport_mut().shutdown().await.unwrap();
+    let error = at_controller.unwrap().read_u8().await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("the connection was ended before anything came (")
+            && error.contains("if the switch refuses the certificate ")
+            && error.ends_with("`ovs-vsctl get-ssl` shows them"),
+        "{error}"
+    );
 }
 
 /// Time is virtual: it passes while nothing can run.

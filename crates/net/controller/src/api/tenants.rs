@@ -86,7 +86,8 @@ impl Api {
         let Some(tenant) = tenant else { return Ok(()) };
         let Some((seen, _)) = self.engine.object(TENANT, tenant).map_err(stopping)? else { return Ok(()) };
         let object = seen.object();
-        if let Some(most) = quota(object, CHANGE_BYTES).filter(|most| u64::try_from(bytes).unwrap_or(u64::MAX) > *most)
+        if let Some(most) =
+            quota(object, CHANGE_BYTES).filter(|most| u64::try_from(bytes).unwrap_or(u64::MAX) > *most)
         {
             return Err(Status::resource_exhausted(format!(
                 "the change has {bytes} bytes, and tenant {tenant} may send {most} (`{CHANGE_BYTES}` of its quota); split it"

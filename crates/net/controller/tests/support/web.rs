@@ -1,4 +1,4 @@
-//! A client of HTTP over a unix socket.
+//! A client of HTTP over a unix socket, or another stream.
 
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use serde_json::Value as Json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
 use crate::support::running::within;
@@ -42,7 +43,10 @@ impl Answer {
 
 impl Web {
     pub(crate) async fn connect(socket: &Path) -> Self {
-        let stream = UnixStream::connect(socket).await.expect("it listens");
+        Web::over(UnixStream::connect(socket).await.expect("it listens")).await
+    }
+
+    pub(crate) async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("it speaks HTTP");
         tokio::spawn(connection);
         Web(sender)

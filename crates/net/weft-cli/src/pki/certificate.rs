@@ -1,15 +1,13 @@
 //! The CA and what it signs: certificates with keys of ECDSA on P-256.
 
-use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mutual_tls::Role;
+use mutual_tls::{AlternativeName, Role, alternative_names};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData as _, SanType,
 };
 use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::GeneralName;
 use x509_parser::pem::parse_x509_pem;
 use zeroize::Zeroizing;
 
@@ -43,28 +41,24 @@ impl Certificate {
     /// Reads the first certificate of a PEM file.
     pub(super) fn read(pem: &str) -> Result<Certificate, String> {
         parsed(pem, |certificate| {
-            let names = certificate.subject_alternative_name().map_err(|error| error.to_string())?;
-            let names = names.iter().flat_map(|names| &names.value.general_names);
+            let names = alternative_names(certificate)?;
             let seconds = certificate.validity().not_after.timestamp();
             Ok(Certificate {
                 serial: Serial(certificate.raw_serial().to_vec()),
                 not_after: UNIX_EPOCH + Duration::from_secs(seconds.try_into().unwrap_or_default()),
-                addresses: names.map(address).collect::<Result<_, _>>()?,
+                addresses: names.into_iter().map(address).collect::<Result<_, _>>()?,
             })
         })
     }
 }
 
-fn address(name: &GeneralName<'_>) -> Result<Address, String> {
-    let unknown = || format!("it is for {name}, which is neither an IP address nor a DNS name");
+fn address(name: AlternativeName) -> Result<Address, String> {
     match name {
-        GeneralName::DNSName(name) => name.parse(),
-        GeneralName::IPAddress(bytes) => {
-            let v4 = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
-            let ip = v4.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
-            ip.map(Address::Ip).map_err(|_| unknown())
+        AlternativeName::Host(name) => name.parse(),
+        AlternativeName::Address(ip) => Ok(Address::Ip(ip)),
+        AlternativeName::Uri(name) | AlternativeName::Other(name) => {
+            Err(format!("it is for {name}, which is neither an IP address nor a DNS name"))
         }
-        _ => Err(unknown()),
     }
 }
 

@@ -20,13 +20,18 @@ mod live_rules;
 mod logging;
 mod long_chains;
 mod migration;
+mod ovs_pki;
 mod random_migrations;
 mod remote_host;
+mod renewal;
+mod rivals;
 mod routers;
 mod secure_host;
+mod secured;
 mod sockets;
 mod stacks;
 mod support;
+mod tls_versions;
 mod underlay;
 
 pub(crate) use support::wait_for;
