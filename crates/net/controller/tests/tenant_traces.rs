@@ -253,7 +253,7 @@ async fn what_others_decide_is_told_without_their_objects() {
     shared.running.stop().await;
 }
 
-/// A physical network is the end of what is told: the tenant's own port to it gets the packet, and who else does is not said.
+/// The answer ends at a physical network: it names the tenant's own port to it, and nobody else who may get the packet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_packet_on_a_physical_network_is_followed_to_the_tenants_port() {
     let network = "
@@ -333,7 +333,7 @@ async fn what_is_of_others_cannot_be_traced() {
     shared.running.stop().await;
 }
 
-/// That a host of its ports is not connected is told, without its name.
+/// The answer says if a host of its ports is not connected, but not which.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_learns_that_a_host_of_its_ports_is_cut_off() {
     use switch_model::{Channel, Event};

@@ -59,11 +59,10 @@ impl Api {
     ) -> Result<Response<pb::ChangeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let selection = self.selection(&request)?;
-        let bytes = request.encoded_len();
+        self.count_change(&extensions, &request)?;
         let key = key_of(request.terms.as_ref(), &request)?;
         let pb::ApplyRequest { documents, objects, by, prune, terms, .. } = request;
         let origin = origin(by, &extensions, key)?;
-        self.count_change(origin.tenant.as_deref(), bytes)?;
         if !prune && !selection.is_all() {
             return Err(Status::invalid_argument("a selection limits what is pruned: set `prune` too"));
         }
@@ -82,11 +81,10 @@ impl Api {
         request: Request<pb::DeleteRequest>,
     ) -> Result<Response<pb::ChangeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let bytes = request.encoded_len();
+        self.count_change(&extensions, &request)?;
         let key = key_of(request.terms.as_ref(), &request)?;
         let pb::DeleteRequest { objects, by, documents, terms } = request;
         let origin = origin(by, &extensions, key)?;
-        self.count_change(origin.tenant.as_deref(), bytes)?;
         let expected = terms.as_ref().and_then(|terms| terms.revision);
         let deletion = |object| self.key(object).map(|key| Deletion { key, expected });
         let mut deletions = objects.into_iter().map(deletion).collect::<Result<Vec<_>, Status>>()?;
@@ -111,11 +109,10 @@ impl Api {
         request: Request<pb::SetRequest>,
     ) -> Result<Response<pb::ChangeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let bytes = request.encoded_len();
+        self.count_change(&extensions, &request)?;
         let key = key_of(request.terms.as_ref(), &request)?;
         let pb::SetRequest { object, fields, by, terms, merge_patch } = request;
         let origin = origin(by, &extensions, key)?;
-        self.count_change(origin.tenant.as_deref(), bytes)?;
         let key = self.key(object.unwrap_or_default())?;
         let account = account(&extensions);
         account.room().await?;

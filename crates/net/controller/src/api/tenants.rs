@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use nlog_data::Value;
 use objects::Object;
-use tonic::{Request, Response, Status};
+use prost::Message;
+use tonic::{Extensions, Request, Response, Status};
 use weft_core::core::Problem;
 
 use super::messages::{ongoing, tenant_status};
 use super::viewer::Viewer;
-use super::{Api, account, stopping};
+use super::{Api, account, stopping, tenant};
 use weft_client::pb;
 
 use crate::answers::Turn;
@@ -78,23 +79,21 @@ fn quota(tenant: &Object, kind: &str) -> Option<u64> {
 }
 
 impl Api {
-    /// Counts a change of this many bytes against the quotas of its tenant, before it is parsed.
+    /// Counts a change against the quotas of its tenant, before it is parsed. The changes of others have none, and are not measured.
     ///
     /// # Errors
     /// It is too large, or the tenant has made as many as it may in this second.
-    pub(super) fn count_change(&self, tenant: Option<&str>, bytes: usize) -> Result<(), Status> {
-        let Some(tenant) = tenant else { return Ok(()) };
-        let Some((seen, _)) = self.engine.object(TENANT, tenant).map_err(stopping)? else { return Ok(()) };
-        let object = seen.object();
-        if let Some(most) =
-            quota(object, CHANGE_BYTES).filter(|most| u64::try_from(bytes).unwrap_or(u64::MAX) > *most)
-        {
+    pub(super) fn count_change(&self, extensions: &Extensions, request: &impl Message) -> Result<(), Status> {
+        let Some(tenant) = tenant(extensions) else { return Ok(()) };
+        let Some((seen, _)) = self.engine.object(TENANT, &tenant).map_err(stopping)? else { return Ok(()) };
+        let (object, bytes) = (seen.object(), u64::try_from(request.encoded_len()).unwrap_or(u64::MAX));
+        if let Some(most) = quota(object, CHANGE_BYTES).filter(|most| bytes > *most) {
             return Err(Status::resource_exhausted(format!(
                 "the change has {bytes} bytes, and tenant {tenant} may send {most} (`{CHANGE_BYTES}` of its quota); split it"
             )));
         }
         let most = quota(object, CHANGES).map(|most| u32::try_from(most).unwrap_or(u32::MAX));
-        most.map_or(Ok(()), |most| self.shares.count(tenant, most, Instant::now()))
+        most.map_or(Ok(()), |most| self.shares.count(&tenant, most, Instant::now()))
     }
 
     /// The way of a packet that a port of a tenant sends, as far as it is the tenant's.
