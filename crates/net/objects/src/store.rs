@@ -1,13 +1,13 @@
 //! The objects in force, and the checks of changes to them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use nlog_data::{Row, Schema, TableId, Value};
 
-use crate::walk::{Claim, claims, references};
+use crate::walk::{Claim, changed_references, claims, references};
 use crate::{Kind, Kinds, Labels, Object, ObjectKey};
 
 mod change;
@@ -100,7 +100,9 @@ impl ObjectStore {
                 let [Value::String(id), values @ ..] = &row[..] else { continue };
                 let key = ObjectKey { kind: kind.shared_name().clone(), id: id.clone() };
                 let labels = labels.remove(&key).unwrap_or_default();
-                store.link(&Arc::new(Object::new(kind.clone(), id.clone(), values.to_vec(), labels)));
+                let object = Arc::new(Object::new(kind.clone(), id.clone(), values.to_vec(), labels));
+                store.link(&object);
+                store.claim(&object);
             }
         }
         Ok(store)
@@ -187,42 +189,82 @@ impl ObjectStore {
 
     /// Applies a plan. Nothing else may have been committed since the plan was made.
     pub fn commit(&mut self, changes: &ChangeSet) {
-        // Removals come first, because an address may move from one object to another.
-        for change in changes.effective() {
-            if let Some(before) = &change.before {
-                self.unlink(before);
-            }
+        // An address may move from one object to another, so all that are given up come first.
+        for before in changes.effective().filter_map(|change| change.before.as_ref()) {
+            self.release(before);
         }
         for change in changes.effective() {
-            if let Some(after) = &change.after {
-                self.link(after);
+            match (&change.before, &change.after) {
+                (Some(before), Some(after)) => self.replace(before, after),
+                (Some(before), None) => self.unlink(before),
+                (None, Some(after)) => self.link(after),
+                (None, None) => {}
             }
+        }
+        for after in changes.effective().filter_map(|change| change.after.as_ref()) {
+            self.claim(after);
         }
     }
 
     /// The names that an object's references can mean.
     fn targets(&self, object: &Object) -> Vec<Name> {
+        self.targets_at(object, 0..usize::MAX)
+    }
+
+    /// The same for the references at these positions.
+    fn targets_at(&self, object: &Object, at: Range<usize>) -> Vec<Name> {
         let mut targets = Vec::new();
+        let mut positions = 0..;
         references(object, |reference| {
+            if !positions.next().is_some_and(|position| at.contains(&position)) {
+                return;
+            }
             let kinds = reference.kinds.iter().filter_map(|kind| self.kinds.index(kind));
             targets.extend(kinds.map(|kind| (kind, reference.id.clone())));
         });
         targets
     }
 
+    /// Replaces an object. What refers to what is changed only as far as it differs.
+    fn replace(&mut self, before: &Object, after: &Arc<Object>) {
+        let name = name_of(after);
+        let [gone, come] = changed_references(before, after);
+        let come = self.targets_at(after, come);
+        let mut gone: HashSet<Name> = self.targets_at(before, gone).into_iter().collect();
+        let ids: HashSet<Arc<str>> = gone.iter().map(|(_, id)| id.clone()).collect();
+        if !ids.is_empty() {
+            // Another reference may be to the same object.
+            references(after, |reference| {
+                if ids.contains(reference.id) {
+                    let kinds = reference.kinds.iter().filter_map(|kind| self.kinds.index(kind));
+                    kinds.for_each(|kind| {
+                        gone.remove(&(kind, reference.id.clone()));
+                    });
+                }
+            });
+        }
+        self.drop_referrer(&name, gone);
+        for target in come {
+            self.referrers.entry(target).or_default().insert(name.clone());
+        }
+        self.objects[name.0].insert(name.1, after.clone());
+    }
+
     fn unlink(&mut self, object: &Object) {
         let name = name_of(object);
         self.objects[name.0].remove(&name.1);
-        for target in self.targets(object) {
+        self.drop_referrer(&name, self.targets(object));
+    }
+
+    fn drop_referrer(&mut self, name: &Name, targets: impl IntoIterator<Item = Name>) {
+        for target in targets {
             if let Some(referrers) = self.referrers.get_mut(&target) {
-                referrers.remove(&name);
+                referrers.remove(name);
                 if referrers.is_empty() {
                     self.referrers.remove(&target);
                 }
             }
         }
-        let Self { claims: held, digests, .. } = self;
-        claims(object, |claim| drop(held.remove(&digests.of(object.kind(), claim))));
     }
 
     fn link(&mut self, object: &Arc<Object>) {
@@ -230,8 +272,16 @@ impl ObjectStore {
         for target in self.targets(object) {
             self.referrers.entry(target).or_default().insert(name.clone());
         }
+        self.objects[name.0].insert(name.1, object.clone());
+    }
+
+    fn release(&mut self, object: &Object) {
+        let Self { claims: held, digests, .. } = self;
+        claims(object, |claim| drop(held.remove(&digests.of(object.kind(), claim))));
+    }
+
+    fn claim(&mut self, object: &Arc<Object>) {
         let Self { claims: held, digests, .. } = self;
         claims(object, |claim| drop(held.insert(digests.of(object.kind(), claim), object.clone())));
-        self.objects[name.0].insert(name.1, object.clone());
     }
 }

@@ -1,5 +1,6 @@
 //! Finds values inside objects: references, and values that no two objects can share.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use nlog_data::{Meaning, Type, Unique, Value};
@@ -24,6 +25,21 @@ pub(crate) fn references<'a>(object: &'a Object, mut each: impl FnMut(Reference<
     for at in &object.kind().referring {
         references_in(object, *at, &mut each);
     }
+}
+
+/// Of the references of two objects of one kind, in declared order, those that may not be references of both: without the longest
+/// common beginning and end. Where one member of a list of ten thousand changes, that is all there is to look at.
+pub(crate) fn changed_references(before: &Object, after: &Object) -> [Range<usize>; 2] {
+    let [of_before, of_after] = [before, after].map(|object| {
+        let mut all: Vec<(&[String], &Arc<str>)> = Vec::new();
+        references(object, |reference| all.push((reference.kinds, reference.id)));
+        all
+    });
+    let begin = of_before.iter().zip(&of_after).take_while(|(one, other)| one == other).count();
+    let (rest_before, rest_after) = (&of_before[begin..], &of_after[begin..]);
+    let ends = rest_before.iter().rev().zip(rest_after.iter().rev());
+    let end = ends.take_while(|(one, other)| one == other).count();
+    [begin..of_before.len() - end, begin..of_after.len() - end]
 }
 
 /// Visits the references of one field of an object; none if it has no such field.

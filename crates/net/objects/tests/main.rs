@@ -7,6 +7,7 @@ mod kinds;
 mod memory;
 mod merge;
 mod random;
+mod references;
 mod refused;
 mod revisions;
 mod selection;

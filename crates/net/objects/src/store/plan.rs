@@ -11,7 +11,7 @@ use super::{Change, ChangeSet, Digest, Name, ObjectStore, Scope, name_of};
 use crate::document::Removal;
 use crate::field::Path;
 use crate::read::{Named, REVISION};
-use crate::walk::{Reference, claims, references};
+use crate::walk::{Reference, changed_references, claims, references};
 use crate::{Batch, Cancel, Entry, FaultCode, Object, ObjectError, ObjectKey, Place};
 
 /// The most referrers that a fault names.
@@ -385,9 +385,18 @@ impl<'a> Request<'a> {
         pruned.iter().filter_map(fault).collect()
     }
 
-    /// References to objects that do not exist.
+    /// References to objects that do not exist. Those that the object has in force resolve, and go on to if nothing is deleted.
     fn dangling(&self, object: &Object, faults: &mut Vec<Found>) {
+        let before = self.store.find(&name_of(object)).filter(|_| self.gone.is_empty());
+        let looked_at = before.map_or(0..usize::MAX, |before| {
+            let [_, changed] = changed_references(before, object);
+            changed
+        });
+        let mut positions = 0..;
         references(object, |Reference { path, kinds, id }| {
+            if !positions.next().is_some_and(|at| looked_at.contains(&at)) {
+                return;
+            }
             let names = || {
                 let kinds = kinds.iter().filter_map(|kind| self.store.kinds.index(kind));
                 kinds.map(|kind| (kind, id.clone()))
