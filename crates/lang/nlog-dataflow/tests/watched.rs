@@ -9,15 +9,16 @@ use nlog::Program;
 use nlog_data::{Evaluator as _, Tables, TransactionError};
 use nlog_dataflow::{Dataflow, Options};
 
-/// `of` can have two rules for a row and two rows for a key. `refuse` refuses a transaction whose rows it has derived.
+/// `of` can have two rules for a row and two rows for a key, and has too many columns to be counted from the start. `refuse` refuses a transaction whose rows it has derived.
 const TEXT: &str = "
     input table a(x: int, y: int); input table b(x: int, y: int); input table bad(x: int);
-    table of(x: int, y: int) key(x); output table out(x: int, y: int); output table flow(x: int, y: int) key(x);
+    table of(x: int, y: int, p: int, q: int, r: int) key(x); output table flow(x: int, y: int) key(x);
+    output table out(x: int, y: int, p: int, q: int, r: int);
     forbid table refuse(x: int);
-    of(x, y) :- a(x, y); of(x, y) :- b(x, y);
-    out(x, y) :- of(x, y);
+    of(x, y, 0, 0, 0) :- a(x, y); of(x, y, 0, 0, 0) :- b(x, y);
+    out(x, y, p, q, r) :- of(x, y, p, q, r);
     flow(x, y) :- a(x, y); flow(x, y) :- b(x, y);
-    refuse(x) :- bad(x), of(x, _);";
+    refuse(x) :- bad(x), of(x, _, _, _, _);";
 
 /// Rows that a build watches. Debug builds watch fewer rows than others do, and their hashes are short, so that many rows have equal
 /// ones.
@@ -78,6 +79,22 @@ fn rows_that_were_derived_once_are_watched() {
     assert_eq!(kept, [Ok((0, all)), Ok((0, all - 2)), Ok((0, all))]);
     let of = |name| program.schema.find(name).expect("the test declares it");
     assert_eq!(engine.contents(of("of")), engine.contents(of("out")), "they can be read");
+}
+
+/// A second port of a switch on a host, say, gives a row that is there. It must not take the time of all rows.
+#[test]
+fn rows_of_few_columns_are_counted_from_the_start() {
+    let program = compile(
+        "input table a(x: int, y: int); table of(x: int); output table out(x: int, y: int);
+        of(x) :- a(x, _); out(x, x) :- of(x);",
+    );
+    let mut engine = engine(&program, true);
+    let second = r#"{"insert": {"a": [[7,2]]}}"#;
+    let steps = keeps(&mut engine, &[&load(), second]);
+    assert_eq!(steps[0], Ok((ROWS.count(), 0)));
+    assert!(matches!(steps[1], Ok((counted, 0)) if counted >= ROWS.count()), "{steps:?}");
+    engine.idle().expect("it works");
+    assert_eq!(kept(&mut engine, "of").1, 0, "nor is it watched later");
 }
 
 #[test]
@@ -207,7 +224,7 @@ fn answers_are_those_of_the_reference() {
 /// An edit of rules brings second derivations and conflicts, or takes rows away.
 #[test]
 fn edits_of_rules_end_it_if_they_must() {
-    let (both, one) = (compile(TEXT), compile(&TEXT.replace("of(x, y) :- b(x, y);", "")));
+    let (both, one) = (compile(TEXT), compile(&TEXT.replace("of(x, y, 0, 0, 0) :- b(x, y);", "")));
     let options = Options { observe: Tables::All, ..Options::default() };
     let mut engine = engine(&one, false);
     keeps(&mut engine, &[&load(), r#"{"insert": {"b": [[10000,2]]}}"#]);

@@ -26,6 +26,12 @@ use super::watched::WatchedRows;
 use crate::checked_bytes::{Broken, In, Out};
 use crate::symbol::{Marks, Symbol, Symbols};
 
+/// A relation with at most so many columns is counted from the start, unless its rows have the number of their rule: its rows take about as
+/// much memory as hashes of them. Most such relations say which hosts have a port of a switch, or the like. Sooner or later a second
+/// port gives the same row, and if they were watched, the transaction that adds the port would wait until all rows are derived again.
+/// Less in debug builds, so that tests have both kinds.
+const NARROW: usize = if cfg!(debug_assertions) { 1 } else { 4 };
+
 /// The division of a relation's columns into the key and the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Split {
@@ -61,6 +67,8 @@ pub(crate) struct Relation {
     pub(crate) report: Attributed,
     /// Whether its rows may be watched instead of counted.
     may_be_watched: bool,
+    /// Whether its rows are counted although they may be watched.
+    is_narrow: bool,
     /// The number of counted rows when it was last known that they need counts, or may.
     looked_at: usize,
 }
@@ -235,10 +243,12 @@ impl Relation {
         let columns = plan.relations[id.0 as usize].columns.len();
         let split = Split::new(plan, id, attributed);
         let keeps = attributed || plan.relations[id.0 as usize].keep != Keep::AsIs;
+        let is_narrow = !attributed && columns <= NARROW;
         let counts = if keeps { Counts::new(&split) } else { Counts::None };
         let delta = Delta::new(columns);
         let report = Attributed::new(columns);
-        Relation { id, columns, split, counts, delta, changes: 0, report, may_be_watched, looked_at: 0 }
+        let (changes, looked_at) = (0, 0);
+        Relation { id, columns, split, counts, delta, changes, report, may_be_watched, is_narrow, looked_at }
     }
 
     /// Counts rows even if the plan does not require it.
@@ -261,6 +271,11 @@ impl Relation {
     /// Whether rows are watched, and may come to need counts.
     pub(crate) fn is_watched(&self) -> bool {
         matches!(self.counts, Counts::Watched(_))
+    }
+
+    /// Whether its rows are watched as long as they allow it.
+    fn prefers_hashes(&self) -> bool {
+        self.may_be_watched && !self.is_narrow
     }
 
     /// Counts the rows of a watched relation from now on. `derived` has its rows as they were derived.
@@ -294,7 +309,7 @@ impl Relation {
     /// looks only when there are twice as many as last time.
     pub(crate) fn watch_counted(&mut self, symbols: &Symbols) {
         let rows = self.counts.updates();
-        if !self.may_be_watched || self.is_watched() || rows < WATCH_FROM.max(2 * self.looked_at) {
+        if !self.prefers_hashes() || self.is_watched() || rows < WATCH_FROM.max(2 * self.looked_at) {
             return;
         }
         self.looked_at = rows;
@@ -321,7 +336,7 @@ impl Relation {
         numbers: &Numbers,
         conflicts: &mut Vec<Conflict>,
     ) -> Result<(), Unsettled> {
-        if self.may_be_watched && derived.len() >= WATCH_FROM && self.counts.is_empty() {
+        if self.prefers_hashes() && derived.len() >= WATCH_FROM && self.counts.is_empty() {
             let mut rows = WatchedRows::new(&self.split, symbols, numbers, &mut self.delta, &mut self.report);
             if let Some(watch) = rows.watch(&derived) {
                 rows.pass_on(derived);
