@@ -9,8 +9,8 @@
 //! The modules, in reading order:
 //!
 //! - Storage: `trace` (pairs with counts, and the staged changes of a transaction), `batch` (the pairs, and how they are merged),
-//!   `probe` (key lookup in batches), `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
-//! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `probe_batch` (bindings that wait for a probe),
+//!   `probe` (key lookup in batches), `direct` (in any order), `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
+//! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `flow` (a run), `probe_batch` (bindings that wait for a probe),
 //!   `keys` (the sort keys of a batch), `replaced` (rows that run together) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
 //!   `bounded` (how far a transaction may go), `watch` and `watched` (sets that need no counts so far), `errors`, `fault` (failures that tests inject).
 //! - Transactions: `core` (the engine), `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
@@ -25,10 +25,12 @@ mod batch;
 mod bounded;
 pub(crate) mod core;
 pub(crate) mod delta;
+mod direct;
 mod edit;
 pub(crate) mod engine;
 pub(crate) mod errors;
 pub(crate) mod fault;
+mod flow;
 mod groups;
 mod hooks;
 mod index;

@@ -269,6 +269,11 @@ impl Batch {
         &self.values
     }
 
+    /// Whether each key has one value, with the count 1.
+    pub(super) fn has_one_value_each(&self) -> bool {
+        self.ends.is_empty() && self.counts.is_empty()
+    }
+
     /// The number of keys.
     #[inline]
     pub(super) fn key_count(&self) -> usize {

@@ -6,7 +6,7 @@ use nlog_plan::Scalar;
 use nlog_plan::query::End;
 
 use super::delta::Diff;
-use super::pipeline::{Context, Slots};
+use super::flow::{Context, Slots};
 use crate::expression::{Binding, Expression};
 use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
 

@@ -14,11 +14,15 @@ use super::delta::{Diff, TooMany};
 use super::keys::{Keys, Place};
 use crate::symbol::Symbol;
 
-/// The size of a batch, in bindings: large enough for sorted passes to pay off, small enough for the CPU's cache.
-const BATCH: usize = 1 << 14;
+/// The size of a batch, in bindings: large enough for sorted passes to pay off, small enough for the CPU's cache. Smaller in debug
+/// builds, so that tests have several batches.
+const BATCH: usize = if cfg!(debug_assertions) { 1 << 6 } else { 1 << 14 };
 
 /// The maximum size of a batch that waits for equal bindings.
 const MOST: usize = if cfg!(test) { 1 << 16 } else { 1 << 21 };
+
+/// The size of a batch whose bindings are looked up in any order: they stay in the processor's first cache.
+const DIRECT: usize = BATCH >> 5;
 
 /// Of this many batches after one that was merged in vain, only the last is merged.
 const TRIED: u32 = 16;
@@ -35,6 +39,8 @@ pub(super) struct ProbeBatch {
     /// The number of bindings after the batch was last merged; they are sorted.
     merged: usize,
     vain: Vain,
+    /// Whether bindings are looked up in any order.
+    is_direct: bool,
 }
 
 /// The bindings of a run that were processed because merging them was in vain.
@@ -78,7 +84,18 @@ impl ProbeBatch {
             full: BATCH,
             merged: 0,
             vain: Vain::default(),
+            is_direct: false,
         }
+    }
+
+    /// Whether bindings may be looked up as they come: the batch was full, and equal ones cannot arrive or seldom did.
+    pub(super) fn may_be_direct(&self, processed: usize) -> bool {
+        processed >= BATCH && !self.is_direct && (!self.repeats || self.vain.skipped > 0)
+    }
+
+    /// Lets bindings be looked up as they come, a few at a time, until the run ends.
+    pub(super) fn begin_direct(&mut self) {
+        (self.is_direct, self.full) = (true, DIRECT);
     }
 
     #[inline]
@@ -89,7 +106,7 @@ impl ProbeBatch {
     /// Whether a full batch must be processed. If equal bindings can arrive, merges them instead and lets the batch
     /// wait for more, unless merging freed little room. `width` is the number of kept slots.
     pub(super) fn is_due(&mut self, width: usize) -> bool {
-        if !self.repeats {
+        if !self.repeats || self.is_direct {
             return true;
         }
         let before = self.bindings.diffs.len();
@@ -137,6 +154,9 @@ impl ProbeBatch {
 
     /// Sorts by key. Merges equal bindings, unless most bindings before were merged in vain.
     pub(super) fn sort(&mut self, width: usize) -> Result<(), TooMany> {
+        if self.is_direct {
+            return Ok(());
+        }
         if self.repeats && self.vain.skipped == 0 {
             return self.merge(width);
         }
@@ -179,6 +199,7 @@ impl ProbeBatch {
         }
         self.full = BATCH;
         self.vain = Vain::default();
+        self.is_direct = false;
     }
 }
 
@@ -265,10 +286,10 @@ mod tests {
     fn a_batch_waits_for_equal_bindings() {
         let mut batch = ProbeBatch::new(1, true);
         for at in 0..20 * BATCH as Symbol {
-            assert_eq!(add(&mut batch, (at % 100, at % 90, 1)), None, "there are 900 different ones");
+            assert_eq!(add(&mut batch, (at % 4, at % 3, 1)), None, "there are 12 different ones");
         }
         batch.sort(1).expect("small numbers");
-        assert_eq!(batch.bindings.diffs.len(), 900);
+        assert_eq!(batch.bindings.diffs.len(), 12);
         assert_eq!(batch.bindings.diffs.iter().sum::<Diff>(), 20 * BATCH as Diff);
     }
 

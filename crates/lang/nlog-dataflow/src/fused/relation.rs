@@ -26,11 +26,14 @@ use super::watched::WatchedRows;
 use crate::checked_bytes::{Broken, In, Out};
 use crate::symbol::{Marks, Symbol, Symbols};
 
-/// A relation with at most so many columns is counted from the start, unless its rows have the number of their rule: its rows take about as
-/// much memory as hashes of them. Most such relations say which hosts have a port of a switch, or the like. Sooner or later a second
-/// port gives the same row, and if they were watched, the transaction that adds the port would wait until all rows are derived again.
-/// Less in debug builds, so that tests have both kinds.
+/// A relation with at most so many columns is watched only from a great number of rows on, unless its rows have the number of their
+/// rule: its rows take about as much memory as hashes of them. Most such relations say which hosts have a port of a switch, or the
+/// like. Sooner or later a second port gives the same row, and if they were watched, the transaction that adds the port would wait
+/// until all rows are derived again. Less in debug builds, so that tests have both kinds.
 const NARROW: usize = if cfg!(debug_assertions) { 1 } else { 4 };
+
+/// The rows from which on a narrow relation is watched: sorting and storing so many takes time.
+const WATCH_NARROW_FROM: usize = 1 << 18;
 
 /// The division of a relation's columns into the key and the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,8 +70,8 @@ pub(crate) struct Relation {
     pub(crate) report: Attributed,
     /// Whether its rows may be watched instead of counted.
     may_be_watched: bool,
-    /// Whether its rows are counted although they may be watched.
-    is_narrow: bool,
+    /// The number of rows from which on they are watched, if they may be.
+    watch_from: usize,
     /// The number of counted rows when it was last known that they need counts, or may.
     looked_at: usize,
 }
@@ -244,11 +247,12 @@ impl Relation {
         let split = Split::new(plan, id, attributed);
         let keeps = attributed || plan.relations[id.0 as usize].keep != Keep::AsIs;
         let is_narrow = !attributed && columns <= NARROW;
+        let watch_from = if is_narrow { WATCH_NARROW_FROM } else { WATCH_FROM };
         let counts = if keeps { Counts::new(&split) } else { Counts::None };
         let delta = Delta::new(columns);
         let report = Attributed::new(columns);
         let (changes, looked_at) = (0, 0);
-        Relation { id, columns, split, counts, delta, changes, report, may_be_watched, is_narrow, looked_at }
+        Relation { id, columns, split, counts, delta, changes, report, may_be_watched, watch_from, looked_at }
     }
 
     /// Counts rows even if the plan does not require it.
@@ -271,11 +275,6 @@ impl Relation {
     /// Whether rows are watched, and may come to need counts.
     pub(crate) fn is_watched(&self) -> bool {
         matches!(self.counts, Counts::Watched(_))
-    }
-
-    /// Whether its rows are watched as long as they allow it.
-    fn prefers_hashes(&self) -> bool {
-        self.may_be_watched && !self.is_narrow
     }
 
     /// Counts the rows of a watched relation from now on. `derived` has its rows as they were derived.
@@ -309,7 +308,7 @@ impl Relation {
     /// looks only when there are twice as many as last time.
     pub(crate) fn watch_counted(&mut self, symbols: &Symbols) {
         let rows = self.counts.updates();
-        if !self.prefers_hashes() || self.is_watched() || rows < WATCH_FROM.max(2 * self.looked_at) {
+        if !self.may_be_watched || self.is_watched() || rows < self.watch_from.max(2 * self.looked_at) {
             return;
         }
         self.looked_at = rows;
@@ -336,7 +335,7 @@ impl Relation {
         numbers: &Numbers,
         conflicts: &mut Vec<Conflict>,
     ) -> Result<(), Unsettled> {
-        if self.prefers_hashes() && derived.len() >= WATCH_FROM && self.counts.is_empty() {
+        if self.may_be_watched && derived.len() >= self.watch_from && self.counts.is_empty() {
             let mut rows = WatchedRows::new(&self.split, symbols, numbers, &mut self.delta, &mut self.report);
             if let Some(watch) = rows.watch(&derived) {
                 rows.pass_on(derived);

@@ -203,6 +203,12 @@ impl Trace {
         Probe::new(self.stride, self.batches(view))
     }
 
+    /// The only batch of a view, if there is one.
+    pub(super) fn only(&self, view: View) -> Option<&Rc<Batch>> {
+        let mut batches = self.batches(view);
+        batches.next().filter(|_| batches.next().is_none()).map(|only| &only.batch)
+    }
+
     /// Whether a view is empty.
     pub(crate) fn is_empty(&self, view: View) -> bool {
         self.batches(view).next().is_none()
