@@ -171,22 +171,18 @@ impl Case {
         };
         let mut row = first.row.clone();
         let keys: Vec<&Vec<usize>> = table.key.iter().chain(&table.uniques).collect();
-        match keys.is_empty() {
-            false if random.chance(50) => {
-                let key = random.pick(&keys);
-                for (column, ty) in table.columns.iter().enumerate().filter(|(at, _)| !key.contains(at)) {
-                    row[column] = value(random, ty);
-                }
-                let second = Change { row, insert: true, replace: false, ..first.clone() };
-                vec![Change { insert: true, ..first }, second]
+        if !keys.is_empty() && random.chance(50) {
+            let key = random.pick(&keys);
+            for (column, ty) in table.columns.iter().enumerate().filter(|(at, _)| !key.contains(at)) {
+                row[column] = value(random, ty);
             }
-            _ => {
-                for (cell, _) in row.iter_mut().zip(&table.columns).filter(|(_, ty)| **ty == Type::Int) {
-                    *cell = Value::Int(*random.pick(&[i64::MAX, i64::MIN]));
-                }
-                vec![Change { row, insert: true, replace: true, ..first }]
-            }
+            let second = Change { row, insert: true, replace: false, ..first.clone() };
+            return vec![Change { insert: true, ..first }, second];
         }
+        for (cell, _) in row.iter_mut().zip(&table.columns).filter(|(_, ty)| **ty == Type::Int) {
+            *cell = Value::Int(*random.pick(&[i64::MAX, i64::MIN]));
+        }
+        vec![Change { row, insert: true, replace: true, ..first }]
     }
 
     /// Adds a derived table and its rules. `uses` is a table that the first rule must read.
@@ -400,15 +396,15 @@ fn declaration(
         }
         key
     });
-    let uniques = uniques(random, &key, columns.len());
+    let uniques = uniques(random, key.as_ref(), columns.len());
     let types = columns.iter().map(|ty| known.types.name(random, ty)).collect();
     Declaration { name, role, columns, types, key, uniques }
 }
 
 /// Columns that are unique besides the key, or without one.
-fn uniques(random: &mut Random, key: &Option<Vec<usize>>, width: usize) -> Vec<Vec<usize>> {
+fn uniques(random: &mut Random, key: Option<&Vec<usize>>, width: usize) -> Vec<Vec<usize>> {
     let whole = (0..width).collect();
-    let mut known: Vec<Vec<usize>> = vec![key.clone().unwrap_or(whole)];
+    let mut known: Vec<Vec<usize>> = vec![key.cloned().unwrap_or(whole)];
     for _ in 0..[0, 0, 0, 0, 1, 2][random.below(6) as usize] {
         let unique: Vec<usize> = (0..width).filter(|_| random.chance(60)).collect();
         let implies = |some: &[usize], other: &[usize]| some.iter().all(|column| other.contains(column));
