@@ -32,24 +32,25 @@ pub(crate) fn errors(net: &Net, plan: &Plan) -> Option<DerivedErrors> {
     let mut errors = Vec::new();
     let mut forbidden: BTreeMap<TableId, Vec<ValueRow>> = BTreeMap::new();
     for ((sink, row), _) in net.iter().filter(|(_, diff)| **diff > NONE) {
-        let (table, cause) = match sink {
+        let error = match sink {
             Sink::Failure => {
                 let rule = rule_of(&row[1]);
                 let Err(failure) = row[0].clone() else { unreachable!("{row:?} is no failure") };
-                (program.schema.shown(program.rule(rule).head), DerivedCause::Failure { failure, rule })
+                let table = program.schema.shown(program.rule(rule).head);
+                DerivedError { table, cause: DerivedCause::Failure { failure, rule } }
             }
             Sink::Conflict(table) => {
                 let (first, second) = row.split_at(row.len() / 2);
-                (*table, DerivedCause::KeyConflict { first: values(first), second: values(second) })
+                DerivedError::key_conflict(&program.schema, *table, values(first), values(second))
             }
-            Sink::TooMany(table) => (*table, DerivedCause::TooManyWays),
+            Sink::TooMany(table) => DerivedError { table: *table, cause: DerivedCause::TooManyWays },
             Sink::Forbidden(table) => {
                 forbidden.entry(*table).or_default().push(values(row));
                 continue;
             }
             Sink::Row(_) => continue,
         };
-        errors.push(DerivedError { table, cause });
+        errors.push(error);
     }
     errors.extend(forbidden.into_iter().map(|(table, mut rows)| {
         let count = rows.len();

@@ -85,7 +85,7 @@ impl Reference {
                     cause: DerivedCause::Failure { failure, rule: rule_id },
                 }));
             }
-            errors.extend(key_conflict(*id, schema.table(*id), rows.keys()));
+            errors.extend(key_conflict(*id, schema, rows.keys()));
             errors.extend(forbidden(*id, schema.table(*id), &rows));
             contents[id.0 as usize] = rows;
         }
@@ -141,16 +141,19 @@ fn forbidden(id: TableId, table: &Table, rows: &BTreeMap<Row, Option<RuleId>>) -
 }
 
 /// The least two rows with the same key.
-fn key_conflict<'a>(id: TableId, table: &Table, rows: impl Iterator<Item = &'a Row>) -> Option<DerivedError> {
+fn key_conflict<'a>(
+    id: TableId,
+    schema: &Schema,
+    rows: impl Iterator<Item = &'a Row>,
+) -> Option<DerivedError> {
     let mut by_key: BTreeMap<_, Vec<&Row>> = BTreeMap::new();
     for row in rows {
-        by_key.entry(table.key_of(row)?).or_default().push(row);
+        by_key.entry(schema.table(id).key_of(row)?).or_default().push(row);
     }
     // Rows are ascending, so those of each key are ascending too.
     let conflicts = by_key.into_values().filter_map(|rows| match rows.as_slice() {
         [first, second, ..] => {
-            let cause = DerivedCause::KeyConflict { first: (*first).clone(), second: (*second).clone() };
-            Some(DerivedError { table: id, cause })
+            Some(DerivedError::key_conflict(schema, id, (*first).clone(), (*second).clone()))
         }
         _ => None,
     });

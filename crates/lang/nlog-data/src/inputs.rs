@@ -1,6 +1,6 @@
 //! The contents of input tables, and the checks of transactions against them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -36,21 +36,26 @@ pub struct Changes {
 #[derive(Debug, Clone, Default)]
 struct Contents {
     rows: HashTable<Row>,
+    /// The rows once more for each `unique(…)`, by its columns.
+    uniques: Vec<HashMap<Row, Row>>,
     hasher: DefaultHashBuilder,
 }
 
 impl Inputs {
     /// Empty tables.
     pub fn new(schema: Arc<Schema>) -> Self {
-        let tables = vec![Contents::default(); schema.len()];
+        let uniques = |table: &Table| vec![HashMap::new(); table.uniques.len()];
+        let contents = |(_, table)| Contents { uniques: uniques(table), ..Contents::default() };
+        let tables = schema.iter().map(contents).collect();
         Inputs { schema, tables }
     }
 
     /// Applies all changes of a transaction, or none of them if a row is refused.
     ///
     /// Deletes come before inserts. Inserting a present row or deleting an absent one changes nothing and is counted.
-    /// A second row under a key is [`ErrorCode::DuplicateKey`]. Of several errors, the first is reported, by table
-    /// name, then in the order of rows, which is also the order of insertion.
+    /// A second row under a key, or with the same unique columns, is [`ErrorCode::DuplicateKey`]. Of several errors, the
+    /// first is reported, by table name, then in the order of rows, which is also the order of insertion. What a row
+    /// shares with others is reported of the key first.
     pub fn apply(&mut self, transaction: &Transaction) -> Result<Changes, TransactionError> {
         let mut changes = Changes::default();
         let touched: BTreeSet<TableId> =
@@ -134,8 +139,8 @@ impl Inputs {
                 Ok(false) => changes.redundant_inserts += 1,
                 Ok(true) if deleted.remove(row) => {}
                 Ok(true) => inserted.push(row.clone()),
-                Err(present) => {
-                    refused = Some(duplicate_key(table, row, &present));
+                Err(Taken { present, unique }) => {
+                    refused = Some(duplicate_key(table, unique, row, &present));
                     break;
                 }
             }
@@ -156,22 +161,46 @@ impl Contents {
     /// Deletes a row. Returns whether it was present.
     fn remove(&mut self, table: &Table, row: &[Value]) -> bool {
         let found = self.rows.find_entry(hash(&self.hasher, table, row), |present| present == row);
-        found.map(OccupiedEntry::remove).is_ok()
+        let was_there = found.map(OccupiedEntry::remove).is_ok();
+        for (columns, rows) in table.uniques.iter().zip(&mut self.uniques).filter(|_| was_there) {
+            rows.remove(&values(columns, row));
+        }
+        was_there
     }
 
-    /// Inserts a row. Returns whether it is new. The error is another row with the same key.
-    fn insert(&mut self, table: &Table, row: &Row) -> Result<bool, Row> {
-        let Contents { rows, hasher } = self;
+    /// Inserts a row. Returns whether it is new.
+    fn insert<'t>(&mut self, table: &'t Table, row: &Row) -> Result<bool, Taken<'t>> {
+        let Contents { rows, uniques, hasher } = self;
         let rehash = |row: &Row| hash(hasher, table, row);
         match rows.entry(hash(hasher, table, row), |present| same_key(table, present, row), rehash) {
             Entry::Occupied(present) if present.get() == row => Ok(false),
-            Entry::Occupied(present) => Err(present.get().clone()),
+            Entry::Occupied(present) => Err(Taken { present: present.get().clone(), unique: None }),
             Entry::Vacant(free) => {
+                for (columns, rows) in table.uniques.iter().zip(&*uniques) {
+                    if let Some(present) = rows.get(&values(columns, row)) {
+                        return Err(Taken { present: present.clone(), unique: Some(columns) });
+                    }
+                }
+                for (columns, rows) in table.uniques.iter().zip(uniques) {
+                    rows.insert(values(columns, row), row.clone());
+                }
                 free.insert(row.clone());
                 Ok(true)
             }
         }
     }
+}
+
+/// Another row has the same key, or the same unique columns.
+struct Taken<'t> {
+    present: Row,
+    /// The unique columns; `None` for the key.
+    unique: Option<&'t [usize]>,
+}
+
+/// The values of a row in some columns.
+fn values(columns: &[usize], row: &[Value]) -> Row {
+    columns.iter().filter_map(|column| row.get(*column).cloned()).collect()
 }
 
 /// The hash of a row's key, or of the whole row if the table has none.
@@ -243,13 +272,18 @@ pub fn has_form(schema: &Schema, id: TableId, rows: &Columns) -> bool {
         || rows.width() == table.columns.len() && columns.all(|(column, values)| conforms(column, values))
 }
 
-/// The error for a row whose key belongs to another row.
-pub fn duplicate_key(table: &Table, row: &[Value], present: &[Value]) -> TransactionError {
+/// The error for a row whose key belongs to another row, or whose unique columns do.
+pub fn duplicate_key(
+    table: &Table,
+    unique: Option<&[usize]>,
+    row: &[Value],
+    present: &[Value],
+) -> TransactionError {
     let message = format!(
         "table {}: row {} has the same {} as row {}; to replace a row, delete it in the same transaction",
         table.name,
         quote_row(row),
-        table.quote_key(row),
+        table.quote_shared(unique, row),
         quote_row(present)
     );
     TransactionError::new(ErrorCode::DuplicateKey, message)

@@ -20,6 +20,7 @@
 //!     role: Role::Input,
 //!     columns: vec![column("hv", Type::String), column("address", Type::Ip)],
 //!     key: Some(vec![0]),
+//!     uniques: Vec::new(),
 //!     doc: String::new(),
 //! }]));
 //! let mut inputs = Inputs::new(schema.clone());

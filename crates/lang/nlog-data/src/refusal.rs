@@ -18,7 +18,7 @@ pub struct TransactionError {
     pub rule: Option<RuleId>,
     /// What tables forbid of the rows, ascending by table, whether or not another error comes before it.
     pub forbidden: Vec<ForbiddenRows>,
-    /// The rows that share a key, if these are the error.
+    /// The derived rows that share a key or unique columns, if these are the error.
     pub conflict: Option<Box<KeyConflict>>,
 }
 
@@ -35,7 +35,7 @@ pub struct ForbiddenRows {
     pub message: String,
 }
 
-/// Two derived rows with one key, and what it takes to derive them again: the state before the transaction, the transaction,
+/// Two derived rows with one key, or the same unique columns, and what it takes to derive them again: the state before the transaction, the transaction,
 /// and `filled`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyConflict {
@@ -82,8 +82,8 @@ impl TransactionError {
 /// A transaction can cause many. Evaluators continue past them: a binding that fails derives nothing, a group whose
 /// sum fails has no row, and all rows that share a key count. The least of all these errors is reported, so every
 /// evaluator reports the same one in whatever order it works. They are ordered by table name, then failures (code,
-/// message, rule) before key conflicts (rows in value order) before forbidden rows before rows with too many
-/// derivations.
+/// message, rule) before key conflicts (the key before what else is unique, then rows in value order) before forbidden
+/// rows before rows with too many derivations.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DerivedError {
     /// The table of the head, or the [table shown in its place](Schema::shown). Tables are numbered in name order.
@@ -102,8 +102,10 @@ pub enum DerivedCause {
         /// The rule.
         rule: RuleId,
     },
-    /// Rows agree on the table's key.
+    /// Rows agree on the table's key, or on columns that are unique.
     KeyConflict {
+        /// The unique columns; `None` for the key.
+        unique: Option<Vec<usize>>,
         /// The least row with this key.
         first: Row,
         /// The second least.
@@ -152,6 +154,16 @@ impl DerivedErrors {
 }
 
 impl DerivedError {
+    /// Two rows with one key, the least of those that share it and the second least, in a table or in a hidden table that
+    /// [checks](Schema::checks) what is unique in another one.
+    pub fn key_conflict(schema: &Schema, table: TableId, first: Row, second: Row) -> Self {
+        let unique = schema.checks(table).map(<[usize]>::to_vec);
+        DerivedError {
+            table: schema.shown(table),
+            cause: DerivedCause::KeyConflict { unique, first, second },
+        }
+    }
+
     /// The refusal that this error causes.
     pub fn to_transaction_error(&self, schema: &Schema) -> TransactionError {
         let table = schema.table(self.table);
@@ -177,10 +189,10 @@ impl DerivedError {
                 let message = forbidden.first().map(|rows| rows.message.clone()).unwrap_or_default();
                 TransactionError { forbidden, ..TransactionError::new(ErrorCode::Forbidden, message) }
             }
-            DerivedCause::KeyConflict { first, second } => {
+            DerivedCause::KeyConflict { unique, first, second } => {
                 let rows = [first.clone(), second.clone()];
                 let conflict = KeyConflict { table: self.table, rows, filled: Transaction::default() };
-                let message = table.conflict(first, second);
+                let message = table.conflict(unique.as_deref(), first, second);
                 let error = TransactionError::new(ErrorCode::KeyConflict, message);
                 TransactionError { conflict: Some(Box::new(conflict)), ..error }
             }
@@ -211,8 +223,8 @@ const VALUE_MAX: usize = 100;
 const KEY_MAX: usize = 200;
 
 impl Table {
-    /// The message about two derived rows with one key: the key, and the columns that differ.
-    fn conflict(&self, first: &[Value], second: &[Value]) -> String {
+    /// The message about two derived rows with one key, or the same unique columns: these, and the columns that differ.
+    fn conflict(&self, unique: Option<&[usize]>, first: &[Value], second: &[Value]) -> String {
         let differ = self.columns.iter().zip(first.iter().zip(second)).filter(|(_, (a, b))| a != b);
         let columns: Vec<String> = differ
             .map(|(column, (a, b))| {
@@ -231,7 +243,7 @@ impl Table {
             more => format!(", and {more} more columns differ"),
         };
         let listed = columns.get(..DIFFERENT_MAX).unwrap_or(&columns).join(", ");
-        let key = self.quote_key(first);
+        let key = self.quote_shared(unique, first);
         format!(
             "table {}: the rules derive two rows with the same {}: {listed}{more}",
             self.name,

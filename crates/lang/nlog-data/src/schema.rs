@@ -47,6 +47,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The key columns, as indices: no two rows agree on all of them. `None`: the whole row is the key.
     pub key: Option<Vec<usize>>,
+    /// What else no two rows agree on: for each `unique(…)` its columns, ascending, in ascending order.
+    pub uniques: Vec<Vec<usize>>,
     /// The text of its `##` comment.
     pub doc: String,
 }
@@ -58,13 +60,20 @@ impl Table {
         Some(key.iter().filter_map(|column| row.get(*column).cloned()).collect())
     }
 
-    /// The key of a row for messages: `key (port: "p1", ip: "10.0.0.1")`.
-    pub(crate) fn quote_key(&self, row: &[Value]) -> String {
-        let parts: Vec<String> = (self.key.iter().flatten())
+    /// The sets of columns that each identify a row: the key, if one is declared, then the [uniques](Table::uniques).
+    pub fn keys(&self) -> impl Iterator<Item = &[usize]> {
+        self.key.iter().chain(&self.uniques).map(Vec::as_slice)
+    }
+
+    /// What rows share, for messages: `key (port: "p1", ip: "10.0.0.1")` or `unique columns (mac: "02:00:00:00:00:01")`.
+    pub(crate) fn quote_shared(&self, unique: Option<&[usize]>, row: &[Value]) -> String {
+        let columns = unique.or(self.key.as_deref()).unwrap_or_default();
+        let parts: Vec<String> = (columns.iter())
             .filter_map(|at| Some((self.columns.get(*at)?, row.get(*at)?)))
             .map(|(column, value)| format!("{}: {}", column.name, quote(value)))
             .collect();
-        format!("key ({})", parts.join(", "))
+        let what = if unique.is_some() { "unique columns" } else { "key" };
+        format!("{what} ({})", parts.join(", "))
     }
 
     /// A row with the names of its columns, for messages: `owner(ip: "10.0.0.1", port: "p1")`.
@@ -125,6 +134,14 @@ impl Schema {
     pub fn shown(&self, id: TableId) -> TableId {
         let Some(Table { name, role: Role::Hidden, .. }) = self.get(id) else { return id };
         name.split_once('.').and_then(|(shown, _)| self.find(shown)).unwrap_or(id)
+    }
+
+    /// For a hidden table that checks a `unique(…)` of the table that it serves: these columns. It has the rows of that
+    /// table, and the unique columns as its key.
+    pub fn checks(&self, id: TableId) -> Option<&[usize]> {
+        let table = self.get(id).filter(|table| table.role == Role::Hidden)?;
+        let (_, part) = table.name.split_once('.')?;
+        table.key.as_deref().filter(|_| part.starts_with("unique."))
     }
 
     /// All tables, including hidden ones, in name order.

@@ -8,7 +8,7 @@
 //!
 //! let column = |name: &str| Column { name: name.to_string(), ty: Type::Int };
 //! let schema = Schema::new(vec![Table {
-//!     name: "a".to_string(), role: Role::Input, columns: vec![column("x")], key: None, doc: String::new(),
+//!     name: "a".to_string(), role: Role::Input, columns: vec![column("x")], key: None, uniques: Vec::new(), doc: String::new(),
 //! }]);
 //! let rows = Columns::from_rows(&[vec![1.into()], vec![2.into()]])?;
 //! let mut writer = state::Writer::new(Vec::new(), &schema)?;
@@ -265,14 +265,18 @@ impl<W> std::fmt::Debug for Summed<W> {
     }
 }
 
-/// The full signature of a table: its columns with their types, and its key. Tables with equal signatures accept the
+/// The full signature of a table: its columns with their types, its key, and what is unique. Tables with equal signatures accept the
 /// same rows.
 pub fn signature(table: &Table) -> String {
     let columns = table.columns.iter().map(|column| format!("{}: {}", column.name, type_in_full(&column.ty)));
     let columns = columns.collect::<Vec<_>>().join(", ");
-    let Some(key) = &table.key else { return format!("({columns})") };
-    let key = key.iter().filter_map(|at| table.columns.get(*at)).map(|column| column.name.as_str());
-    format!("({columns}) key({})", key.collect::<Vec<_>>().join(", "))
+    let mut signature = format!("({columns})");
+    let uniques = table.uniques.iter().map(|columns| ("unique", columns));
+    for (word, columns) in table.key.iter().map(|key| ("key", key)).chain(uniques) {
+        let names = columns.iter().filter_map(|at| table.columns.get(*at)).map(|column| column.name.as_str());
+        signature += &format!(" {word}({})", names.collect::<Vec<_>>().join(", "));
+    }
+    signature
 }
 
 /// A type, with its named types spelled out.

@@ -134,9 +134,9 @@ pub enum ErrorCode {
     Arity,
     /// A value does not have its column's type.
     TypeMismatch,
-    /// A second row under a key of an input table.
+    /// A second row under a key of an input table, or with the same unique columns.
     DuplicateKey,
-    /// Two derived tuples with one key.
+    /// Two derived rows with one key, or the same unique columns.
     KeyConflict,
     /// Integer arithmetic exceeded 64 bits, or a row has more than [`MOST_WAYS`] derivations.
     Overflow,

@@ -12,6 +12,7 @@ fn forbidding(doc: &str) -> Schema {
         role: Role::Forbid,
         columns: vec![column("port", Type::String), column("count", Type::Int)],
         key: None,
+        uniques: Vec::new(),
         doc: doc.to_owned(),
     }])
 }
@@ -66,7 +67,10 @@ fn forbidden_rows_come_after_other_causes_in_a_table_and_before_too_many_ways() 
     let failure = Failure { code: FailureCode::Range, message: "z".into() };
     let causes = [
         DerivedCause::Failure { failure, rule: RuleId(7) },
-        DerivedCause::KeyConflict { first: row(8), second: row(9) },
+        DerivedCause::KeyConflict { unique: None, first: row(8), second: row(9) },
+        DerivedCause::KeyConflict { unique: Some(vec![1]), first: row(6), second: row(9) },
+        DerivedCause::KeyConflict { unique: Some(vec![1]), first: row(7), second: row(8) },
+        DerivedCause::KeyConflict { unique: Some(vec![2]), first: row(1), second: row(2) },
         DerivedCause::Forbidden { rows: vec![row(1), row(3)], count: 5 },
         DerivedCause::Forbidden { rows: vec![row(2)], count: 1 },
         DerivedCause::TooManyWays,
@@ -81,12 +85,18 @@ fn forbidden_rows_come_after_other_causes_in_a_table_and_before_too_many_ways() 
 fn a_key_conflict_shows_the_key_and_what_differs_in_few_characters() {
     let column = |name: &str, ty: Type| Column { name: name.to_owned(), ty };
     let columns = ["k", "a", "b", "c", "d", "e"].map(|name| column(name, Type::String)).into();
-    let table =
-        Table { name: "t".to_owned(), role: Role::Output, columns, key: Some(vec![0]), doc: String::new() };
+    let table = Table {
+        name: "t".to_owned(),
+        role: Role::Output,
+        columns,
+        key: Some(vec![0]),
+        uniques: Vec::new(),
+        doc: String::new(),
+    };
     let schema = Schema::new(vec![table]);
     let said = |first: [&str; 6], second: [&str; 6]| {
         let [first, second] = [first, second].map(|row| row.map(Value::from).into());
-        let cause = DerivedCause::KeyConflict { first, second };
+        let cause = DerivedCause::KeyConflict { unique: None, first, second };
         DerivedError { table: TableId(0), cause }.to_transaction_error(&schema).message
     };
     assert_eq!(
@@ -105,6 +115,39 @@ fn a_key_conflict_shows_the_key_and_what_differs_in_few_characters() {
     );
 }
 
+#[test]
+fn a_conflict_in_a_hidden_table_is_told_of_the_table_that_it_checks() {
+    let column = |name: &str| Column { name: name.to_owned(), ty: Type::Int };
+    let table = |name: &str, role, key: &[usize], uniques: &[&[usize]]| Table {
+        name: name.to_owned(),
+        role,
+        columns: vec![column("k"), column("host"), column("port")],
+        key: Some(key.to_vec()),
+        uniques: uniques.iter().map(|columns| columns.to_vec()).collect(),
+        doc: String::new(),
+    };
+    let schema = Schema::new(vec![
+        table("t", Role::Internal, &[0], &[&[1, 2]]),
+        table("t.level", Role::Hidden, &[0], &[]),
+        table("t.unique.host.port", Role::Hidden, &[1, 2], &[]),
+    ]);
+    assert_eq!(
+        [0, 1, 2].map(|id| schema.checks(TableId(id)).map(<[usize]>::to_vec)),
+        [None, None, Some(vec![1, 2])]
+    );
+    let row = |k: i64| vec![Value::Int(k), Value::Int(7), Value::Int(9)];
+    let error = DerivedError::key_conflict(&schema, TableId(2), row(1), row(2)).to_transaction_error(&schema);
+    assert_eq!(
+        error.to_string(),
+        "key-conflict: table t: the rules derive two rows with the same unique columns (host: 7, port: 9): \
+         k is 1 in one and 2 in the other"
+    );
+    let conflict = error.conflict.unwrap();
+    assert_eq!((conflict.table, conflict.rows), (TableId(0), [row(1), row(2)]));
+    let of_key = DerivedError::key_conflict(&schema, TableId(0), row(1), row(2));
+    assert!(matches!(of_key.cause, DerivedCause::KeyConflict { unique: None, .. }));
+}
+
 /// The code stays that of the first table by name; what tables forbid is there beside it.
 #[test]
 fn what_tables_forbid_is_kept_beside_an_error_that_comes_before_it() {
@@ -114,6 +157,7 @@ fn what_tables_forbid_is_kept_beside_an_error_that_comes_before_it() {
         role,
         columns: vec![column("k"), column("v")],
         key: Some(vec![0]),
+        uniques: Vec::new(),
         doc: String::new(),
     };
     let schema =
@@ -125,7 +169,7 @@ fn what_tables_forbid_is_kept_beside_an_error_that_comes_before_it() {
     };
     let conflict = DerivedError {
         table: TableId(0),
-        cause: DerivedCause::KeyConflict { first: row(1), second: row(2) },
+        cause: DerivedCause::KeyConflict { unique: None, first: row(1), second: row(2) },
     };
     let errors = DerivedErrors::of([forbidden(2), conflict.clone(), forbidden(1)]).unwrap();
     let error = errors.to_transaction_error(&schema);

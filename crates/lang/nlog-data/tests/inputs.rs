@@ -13,27 +13,30 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, ..ProptestConfig::default() }
 }
 
-/// `keyed(k, v) key(k)`, `plain(k, v)`, and a derived table.
+/// `keyed(k, v) key(k)`, `plain(k, v)`, a derived table, and `unique(k, v) unique(k) unique(v)`.
 fn schema() -> Arc<Schema> {
-    let table = |name: &str, role, key| {
+    let table = |name: &str, role, key, uniques: &[usize]| {
         let column = |name: &str| Column { name: name.to_string(), ty: Type::Int };
         Table {
             name: name.to_string(),
             role,
             columns: vec![column("k"), column("v")],
             key,
+            uniques: uniques.iter().map(|column| vec![*column]).collect(),
             doc: String::new(),
         }
     };
     Arc::new(Schema::new(vec![
-        table("keyed", Role::Input, Some(vec![0])),
-        table("plain", Role::Input, None),
-        table("rules", Role::Output, None),
+        table("keyed", Role::Input, Some(vec![0]), &[]),
+        table("plain", Role::Input, None, &[]),
+        table("rules", Role::Output, None, &[]),
+        table("unique", Role::Input, None, &[0, 1]),
     ]))
 }
 
 const KEYED: TableId = TableId(0);
 const PLAIN: TableId = TableId(1);
+const UNIQUE: TableId = TableId(3);
 
 type Model = BTreeMap<TableId, BTreeSet<Row>>;
 
@@ -52,8 +55,10 @@ fn model_apply(model: &Model, transaction: &Transaction) -> Result<(Model, u64, 
         for row in transaction.insert.get(id).into_iter().flatten() {
             in_vain_inserts += u64::from(!rows.insert(row.clone()));
         }
-        let keys: BTreeSet<&Value> = rows.iter().map(|row| &row[0]).collect();
-        if *id == KEYED && keys.len() < rows.len() {
+        let repeats = |column: usize| {
+            rows.iter().map(|row| &row[column]).collect::<BTreeSet<&Value>>().len() < rows.len()
+        };
+        if (*id == KEYED || *id == UNIQUE) && repeats(0) || *id == UNIQUE && repeats(1) {
             return Err(*id);
         }
     }
@@ -66,13 +71,15 @@ fn any_rows() -> impl Strategy<Value = Vec<Row>> {
 
 fn any_transaction() -> impl Strategy<Value = Transaction> {
     let side = || {
-        (any_rows(), any_rows()).prop_map(|(keyed, plain)| BTreeMap::from([(KEYED, keyed), (PLAIN, plain)]))
+        (any_rows(), any_rows(), any_rows()).prop_map(|(keyed, plain, unique)| {
+            BTreeMap::from([(KEYED, keyed), (PLAIN, plain), (UNIQUE, unique)])
+        })
     };
     (side(), side()).prop_map(|(insert, delete)| Transaction { insert, delete })
 }
 
 fn contents(inputs: &Inputs) -> Model {
-    [KEYED, PLAIN].map(|id| (id, inputs.contents(id).into_iter().collect())).into()
+    [KEYED, PLAIN, UNIQUE].map(|id| (id, inputs.contents(id).into_iter().collect())).into()
 }
 
 proptest! {
@@ -81,7 +88,7 @@ proptest! {
     #[test]
     fn inputs_do_what_the_model_does(transactions in prop::collection::vec(any_transaction(), 1..12)) {
         let mut inputs = Inputs::new(schema());
-        let mut model: Model = [(KEYED, BTreeSet::new()), (PLAIN, BTreeSet::new())].into();
+        let mut model: Model = [KEYED, PLAIN, UNIQUE].map(|id| (id, BTreeSet::new())).into();
         for transaction in &transactions {
             let expected = model_apply(&model, transaction);
             let actual = inputs.apply(transaction);
@@ -117,8 +124,7 @@ proptest! {
         let mut inputs = Inputs::new(schema());
         let _ = inputs.apply(&before);
         let apply = |rows: Vec<Row>| {
-            let transaction = Transaction { insert: [(KEYED, rows)].into(), ..Transaction::default() };
-            inputs.clone().apply(&transaction)
+            [KEYED, UNIQUE].map(|id| inputs.clone().apply(&insert(id, rows.clone())))
         };
         prop_assert_eq!(apply(rows.0), apply(rows.1));
     }
@@ -158,10 +164,31 @@ fn a_second_row_under_a_key_names_both_and_the_key() {
 }
 
 #[test]
+fn a_second_row_with_the_same_unique_columns_names_both_and_the_columns() {
+    let mut inputs = Inputs::new(schema());
+    inputs.apply(&insert(UNIQUE, vec![row(1, 5), row(2, 6)])).expect("accepted");
+    assert_eq!(
+        inputs.apply(&insert(UNIQUE, vec![row(9, 9), row(3, 6)])),
+        Err(TransactionError::new(
+            ErrorCode::DuplicateKey,
+            "table unique: row [3,6] has the same unique columns (v: 6) as row [2,6]; to replace a row, delete it in the \
+             same transaction"
+        ))
+    );
+    assert_eq!(inputs.contents(UNIQUE), [row(1, 5), row(2, 6)], "nothing has changed");
+    let swap = Transaction {
+        delete: [(UNIQUE, vec![row(1, 5), row(2, 6)])].into(),
+        ..insert(UNIQUE, vec![row(1, 6), row(2, 5)])
+    };
+    inputs.apply(&swap).expect("only the rows after the transaction count");
+    assert!(inputs.apply(&insert(UNIQUE, vec![row(3, 5)])).is_err());
+}
+
+#[test]
 fn transactions_that_fit_no_table_are_refused() {
     let mut inputs = Inputs::new(schema());
     let mut code = |transaction| inputs.apply(&transaction).expect_err("refused").code;
     assert_eq!(code(insert(TableId(2), vec![row(1, 1)])), ErrorCode::NotAnInput);
-    assert_eq!(code(insert(TableId(3), vec![])), ErrorCode::UnknownTable);
+    assert_eq!(code(insert(TableId(4), vec![])), ErrorCode::UnknownTable);
     assert_eq!(code(insert(PLAIN, vec![vec![1.into()]])), ErrorCode::Arity);
 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 fn table(name: &str, role: Role, columns: &[(&str, Type)]) -> Table {
     let columns =
         columns.iter().map(|(name, ty)| Column { name: (*name).to_string(), ty: ty.clone() }).collect();
-    Table { name: name.to_string(), role, columns, key: None, doc: String::new() }
+    Table { name: name.to_string(), role, columns, key: None, uniques: Vec::new(), doc: String::new() }
 }
 
 fn schema() -> Schema {

@@ -13,7 +13,14 @@ use proptest::prelude::*;
 fn table(name: &str, role: Role, key: Option<Vec<usize>>, columns: &[Type]) -> Table {
     let columns =
         columns.iter().zip('a'..).map(|(ty, name)| Column { name: name.to_string(), ty: ty.clone() });
-    Table { name: name.to_string(), role, columns: columns.collect(), key, doc: String::new() }
+    Table {
+        name: name.to_string(),
+        role,
+        columns: columns.collect(),
+        key,
+        uniques: Vec::new(),
+        doc: String::new(),
+    }
 }
 
 fn schema() -> Schema {

@@ -20,7 +20,14 @@ fn schema() -> Schema {
         let columns =
             types.iter().zip('a'..).map(|(ty, name)| Column { name: name.to_string(), ty: ty.clone() });
         let columns = columns.collect();
-        Table { name: name.to_owned(), role: Role::Input, columns, key: None, doc: String::new() }
+        Table {
+            name: name.to_owned(),
+            role: Role::Input,
+            columns,
+            key: None,
+            uniques: Vec::new(),
+            doc: String::new(),
+        }
     };
     Schema::new(vec![
         table("n", &[]),

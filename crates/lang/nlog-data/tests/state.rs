@@ -10,7 +10,14 @@ use proptest::prelude::*;
 
 fn table(name: &str, role: Role, types: &[Type], key: Option<Vec<usize>>) -> Table {
     let columns = types.iter().zip('a'..).map(|(ty, name)| Column { name: name.to_string(), ty: ty.clone() });
-    Table { name: name.to_string(), role, columns: columns.collect(), key, doc: String::new() }
+    Table {
+        name: name.to_string(),
+        role,
+        columns: columns.collect(),
+        key,
+        uniques: Vec::new(),
+        doc: String::new(),
+    }
 }
 
 /// A program's tables and the rows of its inputs.
@@ -200,6 +207,12 @@ fn a_state_of_another_program_is_refused_by_the_table_that_differs() {
     assert_eq!(
         refused(&|tables| tables[1].key = Some(vec![0])),
         says("table b is (a: set<ip>) in the state and (a: set<ip>) key(a) in the program")
+    );
+    assert_eq!(
+        refused(&|tables| tables[0].uniques = vec![vec![1]]),
+        says(
+            r#"table a is (a: int, b: encap{"geneve"}) key(a) in the state and (a: int, b: encap{"geneve"}) key(a) unique(b) in the program"#
+        )
     );
 }
 

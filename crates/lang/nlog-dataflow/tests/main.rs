@@ -20,5 +20,6 @@ mod rules;
 mod saved;
 mod soak;
 mod support;
+mod uniques;
 mod watched;
 mod work;

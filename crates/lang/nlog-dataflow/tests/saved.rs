@@ -84,6 +84,13 @@ fn another_program_or_another_kind_of_run_refuses_the_bytes() {
     let mut engines = [
         ("another program", engine(&other, options.clone())),
         ("another program", engine(&compile(&TEXT.replace("y * 2", "y * 3")), options.clone())),
+        (
+            "another program",
+            engine(
+                &compile(&TEXT.replace("b(x: int, y: int);", "b(x: int, y: int) unique(y);")),
+                options.clone(),
+            ),
+        ),
         ("observed other tables", engine(&program, Options { observe: Tables::All, ..options.clone() })),
         ("which rule", engine(&program, Options { attribute: true, ..options.clone() })),
         ("several workers", engine(&program, Options { workers: 2, ..options.clone() })),
@@ -94,7 +101,7 @@ fn another_program_or_another_kind_of_run_refuses_the_bytes() {
     }
     let error = restore(&mut used, &bytes).expect_err("it has rows");
     assert!(error.contains("has run transactions"), "{error}");
-    let error = engines[4].1.save_derived(&mut Vec::new()).expect_err("it has workers");
+    let error = engines[5].1.save_derived(&mut Vec::new()).expect_err("it has workers");
     assert!(error.contains("several workers"), "{error}");
 }
 

@@ -13,7 +13,14 @@ fn program(types: Vec<Type>) -> Program {
     let compilation = compile(&Sources::from_texts([("main.nlog", "input table other(x: int);")]));
     let whole = compilation.program.expect("a program");
     let columns = (0..).zip(types).map(|(at, ty)| Column { name: format!("c{at}"), ty }).collect();
-    let table = Table { name: "t".to_owned(), role: Role::Input, columns, key: None, doc: String::new() };
+    let table = Table {
+        name: "t".to_owned(),
+        role: Role::Input,
+        columns,
+        key: None,
+        uniques: Vec::new(),
+        doc: String::new(),
+    };
     Program { schema: Arc::new(Schema::new(vec![table])), ..Program::clone(&whole) }
 }
 

@@ -49,6 +49,7 @@ impl Held {
             role: Role::Input,
             columns: vec![name],
             key: None,
+            uniques: Vec::new(),
             doc: String::new(),
         };
         self.hook = Hysteresis::new(self.rise, self.fall);

@@ -33,7 +33,7 @@ struct Case {
     sources: String,
     /// The tables that hooks fill, in an order in which no source depends on a later one.
     targets: Vec<&'static str>,
-    /// Whether a hook's source can violate a key. This is then the error reported.
+    /// Whether a hook's source can violate a key or a `unique`. This is then the error reported.
     keyed_sources: bool,
 }
 
@@ -82,8 +82,9 @@ impl Case {
                 behind += &format!("{rule}\n");
             }
         }
-        let key_of_sources: Vec<&str> =
-            (0..3).map(|_| if random.chance(10) { " key(a)" } else { "" }).collect();
+        let key_of_sources: Vec<&str> = (0..3)
+            .map(|_| [" key(a)", " unique(b)"].get(random.below(20) as usize).copied().unwrap_or(""))
+            .collect();
         let components_key = if random.chance(50) { " key(a)" } else { "" };
         let inputs = format!(
             "input table cable(a: int, b: int);\ninput table watched(a: int);\n\

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nlog::program::{BodyItem, Expr, HeadTerm, Rule, Term, VariableId};
-use nlog_data::{Function, Schema};
+use nlog_data::{Function, Schema, TableId};
 
 use crate::analysis::{equations, may_be_none, may_fail, variables_of};
 use crate::dependency::{Dependency, Knowledge, Variables};
@@ -37,11 +37,12 @@ pub(crate) struct Atom {
     pub(crate) columns: Vec<(usize, VariableId)>,
     /// The variables as a set.
     pub(crate) variables: Variables,
-    /// The variables that determine the row, through its declared key or all together; `None` if one of the columns
-    /// is `_`.
+    /// The variables that determine the row, through a key or all together; `None` if no key has variables or constants
+    /// in all its columns, and one of the columns is `_`.
     pub(crate) row: Option<Variables>,
-    /// The variables of its declared key, if it has one and all key columns are variables or constants.
-    pub(crate) key: Option<Variables>,
+    /// The variables of each key that has variables or constants in all its columns: of the declared key first, then of
+    /// what else is unique.
+    pub(crate) keys: Vec<Variables>,
     /// Further functional dependencies.
     pub(crate) dependencies: Vec<Dependency>,
 }
@@ -66,13 +67,17 @@ pub(crate) enum What {
 
 impl Body {
     pub(crate) fn new(rule: &Rule, schema: &Schema) -> Self {
+        Body::with_keys(rule, &|table| schema.table(table).keys().collect())
+    }
+
+    /// The body, with these keys of each table.
+    pub(crate) fn with_keys<'k>(rule: &Rule, keys: &dyn Fn(TableId) -> Vec<&'k [usize]>) -> Self {
         let mut atoms = Vec::new();
         let mut items = Vec::new();
         for item in &rule.body {
             match item {
                 BodyItem::Atom { table, terms, .. } => {
-                    let key = schema.table(*table).key.as_deref();
-                    atoms.push(Atom::new(RelationId(table.0), terms, key));
+                    atoms.push(Atom::new(RelationId(table.0), terms, keys(*table)));
                 }
                 BodyItem::Let { variable, expr } => {
                     items.push(Item::new(What::Let { variable: *variable, expr: expr.clone() }));
@@ -131,8 +136,8 @@ impl Body {
             let atom = &self.atoms[atom];
             knowledge.rows.push(atom.row.clone());
             knowledge.dependencies.extend_from_slice(&atom.dependencies);
-            if let Some(row) = &atom.row {
-                knowledge.dependencies.push(Dependency { from: row.clone(), to: atom.variables.clone() });
+            for key in &atom.keys {
+                knowledge.dependencies.push(Dependency { from: key.clone(), to: atom.variables.clone() });
             }
         }
         for item in &self.items {
@@ -271,15 +276,19 @@ impl Item {
 }
 
 impl Atom {
-    /// An atom of a relation with this declared key.
-    pub(crate) fn new(relation: RelationId, terms: &[Term], key: Option<&[usize]>) -> Self {
+    /// An atom of a relation with these keys.
+    pub(crate) fn new<'k>(
+        relation: RelationId,
+        terms: &[Term],
+        keys: impl IntoIterator<Item = &'k [usize]>,
+    ) -> Self {
         let mut atom = Atom {
             relation,
             select: Vec::new(),
             columns: Vec::new(),
             variables: Variables::new(),
             row: None,
-            key: None,
+            keys: Vec::new(),
             dependencies: Vec::new(),
         };
         for (column, term) in terms.iter().enumerate() {
@@ -311,8 +320,8 @@ impl Atom {
             }
             Some(variables)
         };
-        atom.key = key.and_then(|key| bound_by(&mut key.iter().copied()));
-        atom.row = atom.key.clone().or_else(|| bound_by(&mut (0..terms.len())));
+        atom.keys = keys.into_iter().filter_map(|key| bound_by(&mut key.iter().copied())).collect();
+        atom.row = atom.keys.first().cloned().or_else(|| bound_by(&mut (0..terms.len())));
         atom
     }
 }

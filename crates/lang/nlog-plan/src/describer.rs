@@ -242,15 +242,20 @@ impl Describer<'_> {
         let taken = probe.take.iter().zip(&probe.names[probe.keep.len()..]);
         let taken: Vec<String> = taken.map(|(at, name)| called(column(index.value[*at]), name)).collect();
         let gives = if taken.is_empty() { String::new() } else { format!(" gives {}", taken.join(", ")) };
-        let is_key = relation.table.is_some_and(|table| {
+        let found_by = relation.table.and_then(|table| {
             let constants = index.select.iter().filter(|s| matches!(s.equals, Operand::Constant(_)));
             let bound: Vec<usize> =
                 index.key.iter().copied().chain(constants.map(|selection| selection.column)).collect();
-            let key = &self.plan.program.schema.table(table).key;
-            key.as_ref().is_some_and(|key| key.iter().all(|column| bound.contains(column)))
+            let table = self.plan.program.schema.table(table);
+            let key = table.keys().find(|key| key.iter().all(|column| bound.contains(column)))?;
+            if table.key.as_deref() == Some(key) {
+                return Some("its key is bound".to_owned());
+            }
+            let names: Vec<&str> = key.iter().map(|at| column(*at).as_str()).collect();
+            Some(format!("unique({}) is bound", names.join(", ")))
         });
-        let because = if is_key {
-            "its key is bound: at most 1 row".to_owned()
+        let because = if let Some(found_by) = found_by {
+            format!("{found_by}: at most 1 row")
         } else if index.key.is_empty() {
             format!("nothing connects it: all of {}", rows(index.fan_out))
         } else {

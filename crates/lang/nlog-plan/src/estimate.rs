@@ -77,7 +77,7 @@ impl Estimate {
     /// The estimate of an input table, from its statistics or else from its declaration: a column that is a key by
     /// itself has as many distinct values as the table has rows.
     pub(crate) fn of_input(table: &Table, known: Option<&Statistics>) -> Self {
-        let is_key = |column: usize| table.key.as_deref() == Some(&[column]) || table.columns.len() == 1;
+        let is_key = |column: usize| table.keys().any(|key| *key == [column]) || table.columns.len() == 1;
         let thought = |column| if is_key(column) { ROWS } else { ROWS * DIFFERENT };
         let distinct = (0..table.columns.len()).map(thought).collect();
         Estimate::even(ROWS, distinct, false).corrected(table, known)

@@ -94,7 +94,7 @@ pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -
             .into_iter()
             .map(|term| renaming.term(term))
             .collect();
-        Some(Atom::new(atom.relation, &terms, table_of(atom).key.as_deref()))
+        Some(Atom::new(atom.relation, &terms, table_of(atom).keys()))
     });
     atoms.splice(at..=at, own.collect::<Option<Vec<Atom>>>()?);
     let mut items = reader.items.clone();
@@ -178,7 +178,7 @@ impl Renaming {
             columns: atom.columns.iter().map(|(column, of)| (*column, self.variable(*of))).collect(),
             variables,
             row: atom.row.as_ref().map(set),
-            key: atom.key.as_ref().map(set),
+            keys: atom.keys.iter().map(set).collect(),
             dependencies: (atom.dependencies.iter())
                 .map(|known| Dependency { from: set(&known.from), to: set(&known.to) })
                 .collect(),

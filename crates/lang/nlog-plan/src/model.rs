@@ -81,8 +81,8 @@ pub(crate) struct AtomModel {
     pub(crate) selected: f64,
     variables: Mask,
     columns: Vec<ColumnModel>,
-    /// The variables that determine at most one row.
-    key: Option<Mask>,
+    /// The sets of variables that determine at most one row.
+    keys: Vec<Mask>,
     /// Whether its rows have been counted.
     pub(crate) counted: bool,
 }
@@ -161,7 +161,7 @@ impl Model {
                     selected,
                     variables: mask(&mut atom.variables.iter().copied()),
                     columns,
-                    key: atom.key.as_ref().map(|key| mask(&mut key.iter().copied())),
+                    keys: atom.keys.iter().map(|key| mask(&mut key.iter().copied())).collect(),
                     counted: estimate.counted,
                 }
             })
@@ -227,7 +227,7 @@ impl Model {
 
     /// The rows of the atom found for a binding.
     pub(crate) fn find(&self, bindings: &Bindings, atom: usize) -> Found {
-        let AtomModel { selected, columns, key, counted, .. } = &self.atoms[atom];
+        let AtomModel { selected, columns, keys, counted, .. } = &self.atoms[atom];
         let mut used = 0;
         let (mut by, mut bound): (u64, Mask) = (0, 0);
         let (mut here, mut there) = (1.0, 1.0);
@@ -253,20 +253,20 @@ impl Model {
             }
         }
         if is_product || columns.is_empty() {
-            let is_one = *key == Some(0);
+            let is_one = keys.contains(&0);
             let fan_out = if is_one { selected.min(1.0) } else { *selected };
             return Found { fan_out, by, is_product: is_product && !is_one, counted: *counted, used };
         }
         let fan_out = selected * known.share / here.min(bindings.count).max(there.min(*selected)).max(1.0);
-        let is_lookup = key.is_some_and(|key| key & !bound == 0);
-        let fan_out = match (is_lookup, counted) {
-            (false, _) => fan_out,
-            (true, true) => fan_out.min(1.0),
+        let looked_up = keys.iter().find(|key| *key & !bound == 0);
+        let fan_out = match (looked_up, counted) {
+            (None, _) => fan_out,
+            (Some(_), true) => fan_out.min(1.0),
             // References to keys usually resolve; other conditions may not hold.
-            (true, false) => {
+            (Some(key), false) => {
                 let fits = |column: &ColumnModel| {
                     let of_variable = bit(Some(column.variable)).unwrap_or(0);
-                    let is_more = of_variable & bound != 0 && key.is_some_and(|key| key & of_variable == 0);
+                    let is_more = of_variable & bound != 0 && key & of_variable == 0;
                     if is_more { 1.0 / column.distinct } else { 1.0 }
                 };
                 selected.min(1.0) * columns.iter().map(fits).product::<f64>()
@@ -447,7 +447,7 @@ fn members(
     common: &CommonVariables,
 ) -> Vec<Member> {
     let is_key = |atom: usize| {
-        body.atoms[atom].key.as_ref().is_some_and(|key| !key.is_empty() && key.is_subset(&common.variables))
+        body.atoms[atom].keys.iter().any(|key| !key.is_empty() && key.is_subset(&common.variables))
     };
     let distinct = |atom: usize, columns: &[usize]| {
         let estimate = estimates.of(body.atoms[atom].relation);

@@ -581,9 +581,19 @@ impl<'a> Planner<'a> {
             let level = &mut relations[head.0 as usize].level;
             *level = (*level).max(below.map_or(1, |below| below + 1));
         };
+        let schema = &self.program.schema;
+        let mut checks: BTreeMap<TableId, Vec<TableId>> = BTreeMap::new();
+        for stage in self.program.hook_stages() {
+            let of_stage: Vec<TableId> =
+                stage.tables.iter().copied().filter(|table| schema.checks(*table).is_some()).collect();
+            checks.extend(stage.hooks.iter().map(|hook| (self.program.hooks[*hook].to, of_stage.clone())));
+        }
         for table in &self.program.order {
             if let Some(wiring) = self.program.hook_of(*table) {
-                relations[table.0 as usize].level = relations[wiring.from.0 as usize].level + 1;
+                // What is unique among the rows that the hook depends on is known before it runs.
+                let checks = checks.get(&wiring.to).into_iter().flatten().chain([&wiring.from]);
+                let below = checks.map(|table| relations[table.0 as usize].level).max();
+                relations[table.0 as usize].level = below.map_or(1, |below| below + 1);
             }
             for (rule, _) in self.program.rules_of(*table) {
                 let first = self.program.schema.len() as u32;

@@ -73,14 +73,14 @@ impl Split {
             return None;
         }
         let terms: Vec<Term> = columns.iter().map(|variable| Term::Variable(*variable)).collect();
-        let mut atom = Atom::new(stage, &terms, None);
+        let mut atom = Atom::new(stage, &terms, []);
         let knowledge = part.knowledge(0..part.atoms.len());
         for variable in &columns {
             let from: Variables = [*variable].into();
             let to: Variables = knowledge.closure(&from).intersection(&atom.variables).copied().collect();
-            if to == atom.variables && atom.key.is_none() {
-                atom.key = Some(from.clone());
-                atom.row.clone_from(&atom.key);
+            if to == atom.variables && atom.keys.is_empty() {
+                atom.keys.push(from.clone());
+                atom.row = Some(from.clone());
             }
             if to.len() > 1 {
                 atom.dependencies.push(Dependency { from, to });

@@ -12,31 +12,36 @@ use crate::dependency::Variables;
 
 /// By table, whether its declared key is certain to hold. This is true for input tables, whose keys are checked
 /// before rules see their rows, and for tables with a single rule whose key columns determine the other columns
-/// through keys that hold.
+/// through keys that hold. The same goes for what else is unique; a hidden table that checks it has it as its key.
 ///
 /// Keys that are checked only after rows are derived are not relied on. A transaction that is later refused can
 /// violate them, and every further violation must then be detected too.
 pub(crate) fn keys_that_hold(program: &Program) -> Vec<bool> {
-    let mut holds: Vec<bool> = program.schema.iter().map(|(_, table)| table.role == Role::Input).collect();
+    let schema = &program.schema;
+    // The keys that hold, by table.
+    let mut sound: Vec<Vec<&[usize]>> = vec![Vec::new(); schema.len()];
+    for (id, table) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
+        sound[id.0 as usize] = table.keys().collect();
+    }
+    let mut holds: Vec<bool> = schema.iter().map(|(_, table)| table.role == Role::Input).collect();
     for table in &program.order {
         let mut rules = program.rules_of(*table).map(|(_, rule)| rule);
         if let (Some(rule), None) = (rules.next(), rules.next()) {
-            holds[table.0 as usize] = key_follows(program, rule, &holds);
+            let declared = schema.table(*table);
+            let follows = |key: &&[usize]| key_follows(rule, key, &sound);
+            sound[table.0 as usize] = declared.keys().filter(follows).collect();
+            let held = &sound[table.0 as usize];
+            holds[table.0 as usize] = declared.key.as_ref().is_some_and(|key| held.contains(&&key[..]));
         }
     }
     holds
 }
 
-/// Whether a rule's bindings that agree on the head's key columns agree on all columns.
-fn key_follows(program: &Program, rule: &Rule, holds: &[bool]) -> bool {
-    let Some(key) = &program.schema.table(rule.head).key else { return false };
-    let body = Body::new(rule, &program.schema);
-    let is_sound = |atom: &usize| {
-        let table = TableId(body.atoms[*atom].relation.0);
-        holds[table.0 as usize] || program.schema.table(table).key.is_none()
-    };
-    let sound = (0..body.atoms.len()).filter(is_sound);
-    let knowledge = body.knowledge(sound);
+/// Whether a rule's bindings that agree on these columns of the head agree on all columns, since the `sound` keys of
+/// tables hold.
+fn key_follows(rule: &Rule, key: &[usize], sound: &[Vec<&[usize]>]) -> bool {
+    let body = Body::with_keys(rule, &|table| sound[table.0 as usize].clone());
+    let knowledge = body.knowledge(0..body.atoms.len());
     let mut bound = Variables::new();
     for column in key {
         if let HeadTerm::Value(Expr::Variable(variable)) = &rule.terms[*column] {

@@ -61,6 +61,21 @@ chosen(p, hv) :- on(p, hv), port(p, sw), setting("switch", sw);
 );
 
 golden!(
+    unique_columns_prove_what_keys_prove,
+    r"
+input table tunnel(host: string, remote: string, port_no: int) key(host, remote) unique(host, port_no);
+input table vif(port: string, mac: mac, host: string) key(port) unique(mac);
+input table seen(mac: mac, port_no: int);
+output table sender(host: string, port_no: int, remote: string) key(host, port_no);
+output table came(mac: mac, n: int, remote: string) key(mac, n);
+output table at(mac: mac, host: string) key(mac) unique(host);
+sender(host, port_no, remote) :- tunnel(host, remote, port_no);
+came(mac, n, remote) :- seen(mac, n), vif(_, mac, host), tunnel(host, remote, n);
+at(mac, host) :- vif(_, mac, host);
+"
+);
+
+golden!(
     a_product_only_where_nothing_connects,
     r"
 input table a(x: int);

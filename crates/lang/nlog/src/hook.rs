@@ -169,6 +169,24 @@ impl HookKind {
         }
     }
 
+    /// Whether it keeps unique what the table that it fills declares as unique, whatever it reads.
+    pub(crate) fn keeps_unique(self, to: &Table, settings: &Settings) -> Result<(), Misfit> {
+        let kept = self.unique(&to.columns, settings);
+        let is_kept = |unique: &Vec<usize>| {
+            kept.as_ref().is_some_and(|kept| kept.iter().all(|column| unique.contains(column)))
+        };
+        let Some(unique) = to.uniques.iter().find(|unique| !is_kept(unique)) else { return Ok(()) };
+        let names: Vec<&str> = unique.iter().map(|column| to.columns[*column].name.as_str()).collect();
+        let message =
+            format!("`{}` can fill `{}` with rows that share {}", self.name(), to.name, names.join(", "));
+        let help = format!(
+            "remove unique({}), and declare it of a table that rules derive from `{}`",
+            names.join(", "),
+            to.name
+        );
+        Err(Misfit::new(message, help))
+    }
+
     /// Whether it can fill one table from the other.
     pub(crate) fn fits(self, from: &Table, to: &Table, settings: &Settings) -> Result<(), Misfit> {
         match self {

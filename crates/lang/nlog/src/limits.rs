@@ -15,6 +15,9 @@ pub const MAX_NAME: usize = 255;
 /// literal, actions of an action literal. Literals of sets and lists can be longer.
 pub const MAX_ELEMENTS: usize = 1000;
 
+/// The most times that a table says what is unique: each takes memory for every row.
+pub const MAX_UNIQUES: usize = 16;
+
 /// The longest message of a diagnostic, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 10_000;
 

@@ -289,12 +289,13 @@ fn declaration() -> impl Strategy<Value = String> {
     prop::collection::vec(expression(), 1..5).prop_map(|values| {
         let list = values.join(", ");
         let first = &values[0];
-        match list.len() % 9 {
+        match list.len() % 10 {
             0 => format!("const C = {first};"),
             1 => format!("head({list}) :- atom({list}), x = {first}, {first} != 3;"),
             2 => format!("default head({list}) :- atom({list});"),
             3 => format!("fact({list});"),
             8 => format!("## Doc.\nfield a_field=reg1 [ 0 .. 5 ];stage S=({first});priority P of S=1..({first});reserve R of t=1 ..  ({first});"),
+            9 => "input table a(first: int, second: int, third: int) key(first) unique ( second ,third,)unique(third);".to_owned(),
             4 => format!("function f(a: set<int>, b: int) -> opt<int> = {first};"),
             6 => format!("object o {{ first_field: set<ref a | b> was one, another_former_name = {first}; ## Doc.\nb: int = {first}; unique(first_field, b.c); id_space s; }}"),
             5 => format!("test \"t\" {{ given {{ row({list}); }} expect row({list}, ..); expect delta {{ insert row({list}); delete r(1); }} }}"),

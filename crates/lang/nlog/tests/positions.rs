@@ -84,6 +84,7 @@ fn names_in_declarations() {
     assert_eq!(allocated("scope: ‹x›, first: x, last: x"), "Column x: int @ x: int); input");
     assert_eq!(allocated("scope: x, first: ‹x›, last: 9"), "Constant x: int @ x = 7; table u");
     assert_eq!(allocated("first: 1, last: x * ‹max_of›(x, 8)"), "Function max_of: ? @ built in");
+    assert_eq!(at("table a(x: int, y: int) key(x) unique(‹y›);"), "Column y: int @ y: int) key(x)");
     assert_eq!(at("type a = set<‹b›>; type b = int;"), "Type b: int @ b = int;");
     assert_eq!(at("type a = set<‹int›>;"), "Type int: int @ built in");
     assert_eq!(at("type a = enum {x, ‹y›};"), "Member y: a @ y};");

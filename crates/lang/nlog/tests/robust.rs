@@ -206,13 +206,14 @@ fn lists_of_declarations_and_calls_have_a_bound() {
     let list = |count: usize, element: &dyn Fn(usize) -> String| -> String {
         (0..count).map(element).collect::<Vec<_>>().join(", ")
     };
-    let forms: [(&str, &Element, &str); 9] = [
+    let forms: [(&str, &Element, &str); 10] = [
         ("table t(", &|n| format!("c{n}: int"), ");"),
         ("type r = record {", &|n| format!("c{n}: int"), "};"),
         ("type e = enum {", &|n| format!("m{n}"), "};"),
         ("function f(", &|n| format!("p{n}: int"), ") -> int = 1;"),
         ("object o { x: int was ", &|n| format!("f{n}"), "; }"),
         ("object o { x: int; unique(", &|n| format!("f{n}"), "); }"),
+        ("table t(x: int) unique(", &|n| format!("c{n}"), ");"),
         ("output table o(x: bool); o(x) :- vif(", &|_| "_".to_owned(), ");"),
         ("const M = match{", &|_| "reg0: 1".to_owned(), "};"),
         ("const A = actions[", &|_| "output(1)".to_owned(), "];"),

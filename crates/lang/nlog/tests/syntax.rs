@@ -171,6 +171,22 @@ fn hooks_of_tables() {
 }
 
 #[test]
+fn what_is_unique_in_tables() {
+    let text =
+        "table a(x: int, y: int) key(x) unique(y, x,) unique(y) from unique(a); table unique(unique: int)
+         unique(unique); table b(x: int)\nunique(x) :- a(x);";
+    let file = lower(&parse(text).root(), 0);
+    let names = |names: &Vec<nlog::syntax::ast::Ident>| {
+        names.iter().map(|name| name.name.clone()).collect::<Vec<_>>()
+    };
+    let uniques: Vec<Vec<Vec<String>>> =
+        file.tables.iter().map(|table| table.uniques.iter().map(names).collect()).collect();
+    assert_eq!(uniques, [vec![vec!["y", "x"], vec!["y"]], vec![vec!["unique"]], Vec::new()]);
+    // At the start of a line it is the head of a rule, after a semicolon that is missing.
+    assert_eq!(file.rules[0].head.name.name, "unique");
+}
+
+#[test]
 fn kinds_of_objects() {
     let text =
         "## Doc.\nobject port {\n## Its switch.\n## Or router.\nswitch: ref switch | router; id_space ports;

@@ -19,7 +19,7 @@ fn fresh(files: &[(String, String)]) -> String {
 }
 
 /// Declarations and rules that interact in many ways; some contain mistakes, alone or together.
-const PIECES: [&str; 85] = [
+const PIECES: [&str; 86] = [
     "input table a(x: int, y: int);",
     "input table a(x: int, y: string) key(x);",
     "input table a(x: int, other: int) key(x);",
@@ -85,6 +85,7 @@ const PIECES: [&str; 85] = [
     "type t = record {x: int, y: int};",
     "type t = int;",
     "table b(x: t, y: int);",
+    "table b(x: int, y: int) key(x) unique(y);",
     "function f(p: int) -> int = p + K;",
     "function f(p: int) -> int = g(p) * 2;",
     "function g(p: int) -> int = p - 1;",

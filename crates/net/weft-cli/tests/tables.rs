@@ -106,6 +106,45 @@ table wants_number  p.nlog:15
     assert!(text.contains(expected), "{text}");
 }
 
+/// The engine checks what is unique by hidden tables and rules. Nobody sees these.
+#[test]
+fn unique_columns_are_shown_and_what_checks_them_is_not() {
+    let folder = Folder::new();
+    folder.write(
+        "p.nlog",
+        "input table vif(port: string, mac: mac, ip: ip) key(port) unique(mac) unique(ip);\n\
+         output table where(port: string, mac: mac) unique(mac);\nwhere(port, mac) :- vif(port, mac, _);\n",
+    );
+    assert_eq!(
+        folder.weft(&["tables", "p.nlog"]).has_status(0).stdout,
+        "\
+input table vif  p.nlog:1
+    port  string  key
+    mac   mac
+    ip    ip
+    unique(mac)
+    unique(ip)
+    filled by:
+        transactions (`weft eval -i`)
+    read by:
+        p.nlog (1 rule)
+
+output table where  p.nlog:2
+    port  string
+    mac   mac
+    unique(mac)
+    filled by:
+        p.nlog (1 rule)
+    read by: no rule
+"
+    );
+    let all = lines(&folder, &["p.nlog"]);
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0]["unique"], json!([["mac"], ["ip"]]));
+    let page = folder.weft(&["tables", "p.nlog", "--markdown"]).has_status(0).stdout.clone();
+    assert!(page.contains("- Unique: `mac`\n- Unique: `ip`\n- Filled by: "), "{page}");
+}
+
 /// The objects that `weft tables --json` prints.
 fn lines(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
     let outcome = folder.weft(&[&["tables", "--json"], arguments].concat());

@@ -73,7 +73,14 @@ impl Builder {
         });
         let columns = columns.collect();
         let key = key.map(<[usize]>::to_vec);
-        self.tables.push(Table { name: name.to_string(), role, columns, key, doc: String::new() });
+        self.tables.push(Table {
+            name: name.to_string(),
+            role,
+            columns,
+            key,
+            uniques: Vec::new(),
+            doc: String::new(),
+        });
         self
     }
 

@@ -194,8 +194,8 @@ impl Errors {
             let mut rows: Vec<ValueRow> = conflict.rows.iter().map(|row| values(row, symbols)).collect();
             rows.sort_unstable();
             let mut rows = rows.into_iter();
-            let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
-            Some(DerivedError { table: plan.relations[conflict.relation.0 as usize].table?, cause })
+            let table = plan.relations[conflict.relation.0 as usize].table?;
+            Some(DerivedError::key_conflict(&program.schema, table, rows.next()?, rows.next()?))
         });
         let forbidden = self.forbidden.iter().filter(move |forbidden| is_wanted(forbidden.relation));
         failures.chain(conflicts).chain(all_forbidden(forbidden, plan, symbols))

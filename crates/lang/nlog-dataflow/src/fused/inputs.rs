@@ -36,14 +36,28 @@ pub(crate) struct Changes {
 struct Stored {
     width: usize,
     key: Vec<usize>,
+    uniques: Vec<UniqueColumns>,
     /// The rows one after another, with free places among them.
     words: Vec<Symbol>,
     free: Vec<u32>,
     places: HashTable<u32>,
 }
 
-/// Another row has the key already.
-struct Taken;
+/// Columns in which no two rows agree.
+#[derive(Clone)]
+struct UniqueColumns {
+    columns: Vec<usize>,
+    /// The rows by these columns.
+    places: HashTable<u32>,
+}
+
+/// Another row has the key already, or the unique columns.
+struct Taken {
+    /// The number of the `unique(…)`; `None` for the key.
+    unique: Option<usize>,
+    /// The place of the other row.
+    place: u32,
+}
 
 impl Inputs {
     /// Empty tables.
@@ -51,7 +65,10 @@ impl Inputs {
         let tables = schema.iter().map(|(_, table)| {
             let width = table.columns.len();
             let key = table.key.clone().unwrap_or_else(|| (0..width).collect());
-            Stored { width, key, words: Vec::new(), free: Vec::new(), places: HashTable::new() }
+            let unique =
+                |columns: &Vec<usize>| UniqueColumns { columns: columns.clone(), places: HashTable::new() };
+            let uniques = table.uniques.iter().map(unique).collect();
+            Stored { width, key, uniques, words: Vec::new(), free: Vec::new(), places: HashTable::new() }
         });
         let tables = tables.collect();
         Inputs { schema, tables }
@@ -121,7 +138,7 @@ impl Inputs {
             match table.insert(row) {
                 Ok(true) => net.push(row, 1),
                 Ok(false) => changes.redundant_inserts += 1,
-                Err(Taken) => {
+                Err(_) => {
                     refused = true;
                     break;
                 }
@@ -143,7 +160,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// The error for the first row, ordered by value, whose key is taken.
+    /// The error for the first row, ordered by value, whose key or unique columns are taken.
     fn duplicate_key(
         &mut self,
         id: TableId,
@@ -168,16 +185,17 @@ impl Inputs {
             match table.insert(words) {
                 Ok(true) => done.push(words, 1),
                 Ok(false) => {}
-                Err(Taken) => {
-                    let present = table.find(words).map(|place| values(table.row(place)));
-                    error = Some((row, present.unwrap_or_default()));
+                Err(Taken { unique, place }) => {
+                    error = Some((row, unique, values(table.row(place))));
                     break;
                 }
             }
         }
         table.undo(&done);
-        let (row, present) = error.unwrap_or((&order[0].0, ValueRow::new()));
-        inputs::duplicate_key(self.schema.table(id), row, &present)
+        let (row, unique, present) = error.unwrap_or((&order[0].0, None, ValueRow::new()));
+        let table = self.schema.table(id);
+        let unique = unique.and_then(|unique| table.uniques.get(unique)).map(Vec::as_slice);
+        inputs::duplicate_key(table, unique, row, &present)
     }
 
     /// Undoes the most recent changes.
@@ -300,6 +318,11 @@ impl Inputs {
                 let (mine, theirs) = (&self.tables[id.0 as usize], &other.tables[found.0 as usize]);
                 other.schema.table(*found).role == Role::Input
                     && (mine.width, &mine.key) == (theirs.width, &theirs.key)
+                    && mine
+                        .uniques
+                        .iter()
+                        .map(|unique| &unique.columns)
+                        .eq(theirs.uniques.iter().map(|unique| &unique.columns))
             };
             if let Some(found) = found.filter(fits) {
                 std::mem::swap(&mut self.tables[id.0 as usize], &mut other.tables[found.0 as usize]);
@@ -332,56 +355,69 @@ impl Stored {
 
     fn reserve(&mut self, rows: usize) {
         if rows > 1024 {
-            let Stored { width, key, words, places, .. } = self;
+            let Stored { width, key, uniques, words, places, .. } = self;
             words.reserve(rows * *width);
-            places.reserve(rows, |place| {
-                let begin = *place as usize * *width;
-                Self::hash(key, &words[begin..begin + *width])
-            });
+            let row = |place: &u32| &words[*place as usize * *width..][..*width];
+            places.reserve(rows, |place| Self::hash(key, row(place)));
+            for UniqueColumns { columns, places } in uniques {
+                places.reserve(rows, |place| Self::hash(columns, row(place)));
+            }
         }
     }
 
     /// Deletes a row. Returns whether it was present.
     fn remove(&mut self, row: &[Symbol]) -> bool {
-        let Stored { width, key, words, places, free } = self;
+        let Stored { width, key, uniques, words, places, free } = self;
         let is = |place: &u32| {
             let begin = *place as usize * *width;
             words[begin..begin + *width] == *row
         };
-        match places.find_entry(Self::hash(key, row), is) {
-            Ok(found) => {
-                free.push(found.remove().0);
-                true
+        let Ok(found) = places.find_entry(Self::hash(key, row), is) else { return false };
+        let place = found.remove().0;
+        for UniqueColumns { columns, places } in uniques {
+            let found = places.find_entry(Self::hash(columns, row), |other| *other == place);
+            debug_assert!(found.is_ok(), "every row is there once for each of its keys");
+            if let Ok(found) = found {
+                found.remove();
             }
-            Err(_) => false,
         }
+        free.push(place);
+        true
     }
 
     /// Inserts a row. Returns whether it is new.
     fn insert(&mut self, row: &[Symbol]) -> Result<bool, Taken> {
-        let Stored { width, key, words, places, free } = self;
+        let Stored { width, key, uniques, words, places, free } = self;
         let range = |place: u32| place as usize * *width..(place as usize + 1) * *width;
-        let hash = Self::hash(key, row);
-        let same_key = |place: &u32| {
-            let present = &words[range(*place)];
-            key.iter().all(|column| present[*column] == row[*column])
+        let same = |columns: &[usize], place: u32| {
+            let present = &words[range(place)];
+            columns.iter().all(|column| present[*column] == row[*column])
         };
-        match places.entry(hash, same_key, |place| Self::hash(key, &words[range(*place)])) {
+        let rehash = |columns: &[usize], place: &u32| Self::hash(columns, &words[range(*place)]);
+        let hash = Self::hash(key, row);
+        match places.entry(hash, |place| same(key, *place), |place| rehash(key, place)) {
             Entry::Occupied(present) => {
-                if words[range(*present.get())] == *row {
-                    Ok(false)
-                } else {
-                    Err(Taken)
-                }
+                let place = *present.get();
+                if words[range(place)] == *row { Ok(false) } else { Err(Taken { unique: None, place }) }
             }
             Entry::Vacant(vacant) => {
-                if let Some(place) = free.pop() {
-                    vacant.insert(place);
-                    words[range(place)].copy_from_slice(row);
-                } else {
-                    let place = words.len().checked_div(*width).unwrap_or(0);
-                    vacant.insert(place as u32);
+                for (number, UniqueColumns { columns, places }) in uniques.iter().enumerate() {
+                    if let Some(place) = places.find(Self::hash(columns, row), |place| same(columns, *place))
+                    {
+                        return Err(Taken { unique: Some(number), place: *place });
+                    }
+                }
+                let new = words.len().checked_div(*width).unwrap_or(0) as u32;
+                let place = free.pop().unwrap_or(new);
+                vacant.insert(place);
+                for UniqueColumns { columns, places } in uniques {
+                    let hash = Self::hash(columns, row);
+                    places.insert_unique(hash, place, |place| rehash(columns, place));
+                }
+                if place == new {
                     words.extend_from_slice(row);
+                } else {
+                    words[range(place)].copy_from_slice(row);
                 }
                 Ok(true)
             }

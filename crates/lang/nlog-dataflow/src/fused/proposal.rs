@@ -230,7 +230,7 @@ impl Core {
             let rows = self.inputs.len(id);
             let other = schema.find(&table.name).map(|id| schema.table(id));
             let differs = other.is_some_and(|other| {
-                (other.role, &other.key) != (table.role, &table.key)
+                (other.role, &other.key, &other.uniques) != (table.role, &table.key, &table.uniques)
                     || !other
                         .columns
                         .iter()

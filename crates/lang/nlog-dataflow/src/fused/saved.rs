@@ -210,12 +210,13 @@ impl Core {
     }
 }
 
-/// A digest of all that decides which rows are derived. A plan names functions; what they compute is in the program.
+/// A digest of all that decides which rows there can be and which are derived. A plan names functions; what they compute is in the program.
 pub(crate) fn digest_of(plan: &Plan) -> u64 {
     let program = &plan.program;
     let steps = digest(format!("{:?}\n{:?}\n{:?}", plan.relations, plan.indexes, plan.rules).as_bytes());
     let rules: Vec<u64> = program.rules.iter().map(|rule| rule.fingerprint).collect();
-    digest(format!("{steps:?}\n{rules:?}\n{:?}", program.functions).as_bytes())
+    let keys: Vec<Vec<&[usize]>> = program.schema.iter().map(|(_, table)| table.keys().collect()).collect();
+    digest(format!("{steps:?}\n{rules:?}\n{:?}\n{keys:?}", program.functions).as_bytes())
 }
 
 /// Reads the symbols and the rows of the inputs.

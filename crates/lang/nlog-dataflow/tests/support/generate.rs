@@ -15,7 +15,7 @@ use domain::value;
 use writer::{Vocabulary, Wish, Writer};
 
 /// The sign by which a feature of the language is recognised, and its name.
-const SIGNS: [(&str, &str); 12] = [
+const SIGNS: [(&str, &str); 13] = [
     ("default ", "defaults"),
     ("= enum", "enumerations"),
     ("= record", "records"),
@@ -28,6 +28,7 @@ const SIGNS: [(&str, &str); 12] = [
     ("= int;", "aliases"),
     ("forbid ", "forbidding tables"),
     ("= int -4..", "constrained types"),
+    (" unique(", "unique columns"),
 ];
 
 /// The features of the language that [`Case::features`] recognises.
@@ -59,6 +60,7 @@ pub(crate) struct Declaration {
     /// The columns' types, as the program names them.
     types: Vec<String>,
     key: Option<Vec<usize>>,
+    uniques: Vec<Vec<usize>>,
 }
 
 #[derive(Debug, Clone)]
@@ -87,10 +89,13 @@ impl fmt::Display for Declaration {
         };
         let columns: Vec<String> =
             self.types.iter().enumerate().map(|(at, ty)| format!("c{at}: {ty}")).collect();
-        let key: Option<Vec<String>> =
-            self.key.as_ref().map(|key| key.iter().map(|column| format!("c{column}")).collect());
-        let key = key.map_or(String::new(), |key| format!(" key({})", key.join(", ")));
-        write!(f, "{role}table {}({}){key};", self.name, columns.join(", "))
+        write!(f, "{role}table {}({})", self.name, columns.join(", "))?;
+        let uniques = self.uniques.iter().map(|columns| ("unique", columns));
+        for (word, columns) in self.key.iter().map(|key| ("key", key)).chain(uniques) {
+            let names: Vec<String> = columns.iter().map(|column| format!("c{column}")).collect();
+            write!(f, " {word}({})", names.join(", "))?;
+        }
+        f.write_str(";")
     }
 }
 
@@ -165,21 +170,19 @@ impl Case {
             return Vec::new();
         };
         let mut row = first.row.clone();
-        match &table.key {
-            Some(key) if random.chance(50) => {
-                for (column, ty) in table.columns.iter().enumerate().filter(|(at, _)| !key.contains(at)) {
-                    row[column] = value(random, ty);
-                }
-                let second = Change { row, insert: true, replace: false, ..first.clone() };
-                vec![Change { insert: true, ..first }, second]
+        let keys: Vec<&Vec<usize>> = table.key.iter().chain(&table.uniques).collect();
+        if !keys.is_empty() && random.chance(50) {
+            let key = random.pick(&keys);
+            for (column, ty) in table.columns.iter().enumerate().filter(|(at, _)| !key.contains(at)) {
+                row[column] = value(random, ty);
             }
-            _ => {
-                for (cell, _) in row.iter_mut().zip(&table.columns).filter(|(_, ty)| **ty == Type::Int) {
-                    *cell = Value::Int(*random.pick(&[i64::MAX, i64::MIN]));
-                }
-                vec![Change { row, insert: true, replace: true, ..first }]
-            }
+            let second = Change { row, insert: true, replace: false, ..first.clone() };
+            return vec![Change { insert: true, ..first }, second];
         }
+        for (cell, _) in row.iter_mut().zip(&table.columns).filter(|(_, ty)| **ty == Type::Int) {
+            *cell = Value::Int(*random.pick(&[i64::MAX, i64::MIN]));
+        }
+        vec![Change { row, insert: true, replace: true, ..first }]
     }
 
     /// Adds a derived table and its rules. `uses` is a table that the first rule must read.
@@ -293,8 +296,11 @@ impl Case {
                 transaction.delete.entry(id).or_default().push(row.clone());
                 continue;
             }
-            if let (true, Some(key)) = (*replace, program.schema.table(id).key_of(row)) {
-                let same_key = |other: &Row| program.schema.table(id).key_of(other).as_ref() == Some(&key);
+            let keys: Vec<&[usize]> = program.schema.table(id).keys().collect();
+            if *replace && !keys.is_empty() {
+                let same =
+                    |other: &Row, key: &[usize]| key.iter().all(|column| other[*column] == row[*column]);
+                let same_key = |other: &Row| keys.iter().any(|key| same(other, key));
                 let there = rows(id).into_iter().filter(same_key);
                 transaction.delete.entry(id).or_default().extend(there);
                 let inserts = transaction.insert.entry(id).or_default();
@@ -345,6 +351,11 @@ impl Case {
             if self.declarations[at].key.is_some() {
                 add(&|case| case.declarations[at].key = None);
             }
+            for unique in 0..self.declarations[at].uniques.len() {
+                add(&|case| {
+                    case.declarations[at].uniques.remove(unique);
+                });
+            }
         }
         for at in 0..self.history.len() {
             for change in 0..self.history[at].len() {
@@ -385,8 +396,25 @@ fn declaration(
         }
         key
     });
+    let uniques = uniques(random, key.as_ref(), columns.len());
     let types = columns.iter().map(|ty| known.types.name(random, ty)).collect();
-    Declaration { name, role, columns, types, key }
+    Declaration { name, role, columns, types, key, uniques }
+}
+
+/// Columns that are unique besides the key, or without one.
+fn uniques(random: &mut Random, key: Option<&Vec<usize>>, width: usize) -> Vec<Vec<usize>> {
+    let whole = (0..width).collect();
+    let mut known: Vec<Vec<usize>> = vec![key.cloned().unwrap_or(whole)];
+    for _ in 0..[0, 0, 0, 0, 1, 2][random.below(6) as usize] {
+        let unique: Vec<usize> = (0..width).filter(|_| random.chance(60)).collect();
+        let implies = |some: &[usize], other: &[usize]| some.iter().all(|column| other.contains(column));
+        let of_key = implies(&known[0], &unique);
+        let of_others = known[1..].iter().any(|other| implies(other, &unique) || implies(&unique, other));
+        if !unique.is_empty() && !of_key && !of_others {
+            known.push(unique);
+        }
+    }
+    known.split_off(1)
 }
 
 impl fmt::Display for Case {

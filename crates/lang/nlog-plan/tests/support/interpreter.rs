@@ -74,11 +74,10 @@ fn key_conflicts(
     for row in rows.keys() {
         by_key.entry(key.iter().map(|column| row[*column].clone()).collect()).or_default().push(row);
     }
-    let table = plan.program.schema.shown(TableId(head.0));
     for rows in by_key.values() {
         if let [first, second, ..] = rows.as_slice() {
             let (first, second) = ((*first).clone(), (*second).clone());
-            errors.insert(DerivedError { table, cause: DerivedCause::KeyConflict { first, second } });
+            errors.insert(DerivedError::key_conflict(&plan.program.schema, TableId(head.0), first, second));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nlog_data::{Function, ObjectKind, Role, Type, Value, function};
 
 use super::functions::OwnFunctions;
+use super::keys;
 use super::named_types::{Hidden, NamedTypes};
 use super::pipeline::Fields;
 use super::positions::Notes;
@@ -22,6 +23,8 @@ pub(super) struct Table<'a> {
     /// `None` if a syntax error hides them.
     pub(super) columns: Option<Columns<'a>>,
     pub(super) key: Option<Vec<usize>>,
+    /// The columns of each `unique(…)`, ascending, in ascending order.
+    pub(super) uniques: Vec<Vec<usize>>,
     pub(super) hook: Option<&'a ast::Hook>,
     /// Whether it is the state of objects.
     pub(super) state: bool,
@@ -50,6 +53,7 @@ impl Table<'_> {
             role: self.role,
             columns: columns.collect(),
             key: self.key.clone(),
+            uniques: self.uniques.clone(),
             doc: self.doc.to_owned(),
         }
     }
@@ -220,46 +224,23 @@ fn declare<'a>(table: &'a ast::Table, declarations: &Declarations<'a>, reports: 
         });
         Columns { columns: columns.collect(), by_name }
     });
-    let key = table
-        .key
-        .as_ref()
-        .zip(columns.as_ref())
-        .map(|(key, columns)| key_columns(table, key, columns, reports));
+    let (key, uniques) = match &columns {
+        Some(columns) => keys::of_table(table, columns, reports),
+        None => (None, Vec::new()),
+    };
     let (hook, object) = (table.hook.as_ref(), table.object.as_deref());
     Table {
         name: &table.name,
         role: table.role,
         columns,
         key,
+        uniques,
         hook,
         state: table.state,
         listing: table.listing.as_deref(),
         object,
         doc: &table.doc,
     }
-}
-
-fn key_columns(
-    table: &ast::Table,
-    key: &[Ident],
-    columns: &Columns<'_>,
-    reports: &mut Reports,
-) -> Vec<usize> {
-    let mut seen: BTreeMap<usize, Span> = BTreeMap::new();
-    for name in key {
-        let Some(column) = columns.find(&name.name) else {
-            let table = &table.name.name;
-            reports.push_unknown(&format!("{table}.{}", name.name), unknown_column(name, table, columns));
-            continue;
-        };
-        if let Some(&earlier) = seen.get(&column) {
-            reports.push(duplicate_column(name, earlier, "list each column of the key once"));
-        } else {
-            seen.insert(column, name.span);
-        }
-    }
-    // A key is a set of columns; it is ascending, so that the written order has no effect.
-    seen.into_keys().collect()
 }
 
 /// The report of an object's field that is declared twice.

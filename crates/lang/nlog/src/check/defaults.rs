@@ -116,7 +116,7 @@ pub(super) fn compile(tables: Vec<Table>, rules: Vec<Checked>, order: &[TableId]
     let mut made = Vec::new();
     for Checked { mut rule, default } in rules {
         let old_head = rule.head;
-        hidden.renumber(&mut rule);
+        renumbered(&mut rule, &hidden.numbers);
         let Some(of_head) = hidden.of.get(&old_head) else {
             if default {
                 let head = &hidden.tables[rule.head.0 as usize];
@@ -220,13 +220,14 @@ impl Hidden {
         let level = self.add(hidden_table(format!("{}.level", declared.name), types, Some(of_key)));
         Some(OfTable { key, candidates, has, level, witness })
     }
+}
 
-    fn renumber(&self, rule: &mut Rule) {
-        rule.head = self.numbers[rule.head.0 as usize];
-        for item in &mut rule.body {
-            if let BodyItem::Atom { table, .. } = item {
-                *table = self.numbers[table.0 as usize];
-            }
+/// Gives the tables of a rule their new numbers, by old number.
+pub(super) fn renumbered(rule: &mut Rule, numbers: &[TableId]) {
+    rule.head = numbers[rule.head.0 as usize];
+    for item in &mut rule.body {
+        if let BodyItem::Atom { table, .. } = item {
+            *table = numbers[table.0 as usize];
         }
     }
 }
@@ -234,7 +235,7 @@ impl Hidden {
 fn hidden_table(name: String, types: Vec<Type>, key: Option<Vec<usize>>) -> Table {
     let columns = types.into_iter().enumerate();
     let columns = columns.map(|(at, ty)| Column { name: format!("c{at}"), ty }).collect();
-    Table { name, role: Role::Hidden, columns, key, doc: String::new() }
+    Table { name, role: Role::Hidden, columns, key, uniques: Vec::new(), doc: String::new() }
 }
 
 /// The columns of a default's candidates with their types, and its key over them.

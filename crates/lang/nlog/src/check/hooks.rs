@@ -228,7 +228,9 @@ fn fits(
     if !known(from) || !known(to) {
         return false;
     }
-    let Err(misfit) = kind.fits(&from.plain(), &to.plain(), settings) else { return true };
+    let (source, target) = (from.plain(), to.plain());
+    let fit = kind.fits(&source, &target, settings);
+    let Err(misfit) = fit.and_then(|()| kind.keeps_unique(&target, settings)) else { return true };
     let report = Report::new(Code::Hook, hook.span, misfit.message, misfit.help);
     reports.push(report.label(from.name.span, format!("hook `{}` reads this table", kind.name())));
     false

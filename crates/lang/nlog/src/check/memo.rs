@@ -230,7 +230,7 @@ fn declared(declarations: &Declarations<'_>) -> HashMap<u64, u64> {
     };
     for table in &declarations.tables {
         let mut hasher = DefaultHasher::new();
-        ("table", table.role, &table.key).hash(&mut hasher);
+        ("table", table.role, &table.key, &table.uniques).hash(&mut hasher);
         match &table.columns {
             None => "at fault".hash(&mut hasher),
             Some(columns) => hash_columns(columns, &mut hasher),

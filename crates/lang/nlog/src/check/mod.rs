@@ -1,11 +1,11 @@
 //! The checker: from ASTs to a typed program, or to diagnostics.
 //!
-//! In reading order: `declarations` (tables and their columns) with `named_types`; `definitions` (in which order) of
+//! In reading order: `declarations` (tables and their columns) with `named_types` and `keys`; `definitions` (in which order) of
 //! `constants` and `functions`, whose bodies `evaluate` runs, with `constraints` (of types); `resolve` (a rule's atoms and variables),
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
 //! which order) and `constant_folding` with `sequence` and `size` (limits); `facts` (the short way for most facts);
-//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `listings`; `pipeline` (names of fields, stages and priorities); `reservations` (reserved numbers); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `listings`; `pipeline` (names of fields, stages and priorities); `reservations` (reserved numbers); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `uniques` (of tables that rules fill); `memo` (results of earlier checks);
 //! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
@@ -26,6 +26,7 @@ mod facts;
 mod functions;
 mod head;
 mod hooks;
+mod keys;
 mod lints;
 mod listings;
 mod literals;
@@ -47,6 +48,7 @@ mod size;
 mod suggest;
 mod tests;
 mod types;
+mod uniques;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -303,7 +305,12 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
         .into_iter()
         .map(|CheckedRule { source, rule, .. }| Checked { rule, default: source.default.is_some() });
     let rules = rules.collect();
-    let defaults::Parts { tables, mut rules, order } = defaults::compile(tables.collect(), rules, &order);
+    let parts = defaults::compile(tables.collect(), rules, &order);
+    let place_of = |name: &str| {
+        let declared = declarations.table(name).map(|table| declarations.tables[table].name.span);
+        sources.place(declared.unwrap_or(Span { file: 0, start: 0, end: 0 }))
+    };
+    let defaults::Parts { tables, mut rules, order } = uniques::compile(parts, place_of);
     rules.sort_by(|a, b| a.fingerprint.cmp(&b.fingerprint).then_with(|| a.text.cmp(&b.text)));
     let schema = Schema::new(tables);
     let number = |old: TableId| schema.find(&declarations.tables[old.0 as usize].name.name).unwrap_or(old);

@@ -135,7 +135,7 @@ impl<'a> Walk<'a> {
             self.column(&table.name.name, name, Some(name.span));
             self.type_ref(ty);
         }
-        for name in table.key.iter().flatten() {
+        for name in table.key.iter().chain(&table.uniques).flatten() {
             self.column(&table.name.name, name, None);
         }
         if let Some(hook) = &table.hook {

@@ -84,7 +84,7 @@ codes! {
     "unfilled-table" UnfilledTable Warning,
     /// A condition is always true.
     "constant-condition" ConstantCondition Warning,
-    /// The rules of an output table can derive two different rows with the same key.
+    /// The rules of an output table can derive two different rows with the same key, or the same unique columns.
     "key-clash" KeyClash Warning,
     /// `sum(x)` adds equal values of different rows once.
     "sum-of-distinct" SumOfDistinct Warning,
@@ -113,7 +113,7 @@ codes! {
     "default-key" DefaultKey Error,
     /// A rule defines a default for a table without a key.
     "default-without-key" DefaultWithoutKey Error,
-    /// A declaration, a key or an atom names the same column twice.
+    /// A declaration, a key, a `unique` or an atom names the same column twice.
     "duplicate-column" DuplicateColumn Error,
     /// A constant is defined twice.
     "duplicate-constant" DuplicateConstant Error,
@@ -150,6 +150,8 @@ codes! {
     "prerequisite" Prerequisite Error,
     /// An action writes a field that cannot be written there.
     "read-only-field" ReadOnlyField Error,
+    /// `unique` names columns that the key, or another `unique`, keeps unique already.
+    "redundant-unique" RedundantUnique Error,
     /// Two declarations reserve the same bits of a field, the same stage, the same priority of a stage, or the same numbers of a type.
     "reserved-twice" ReservedTwice Error,
     /// A function with several results is used as a single value.
@@ -160,7 +162,7 @@ codes! {
     "type-cycle" TypeCycle Error,
     /// No action has this name, or the action is not allowed here.
     "unknown-action" UnknownAction Error,
-    /// A key or an atom names a column that the table does not have.
+    /// A key, a `unique` or an atom names a column that the table does not have.
     "unknown-column" UnknownColumn Error,
     /// The value of a constant uses a name that is not a constant.
     "unknown-constant" UnknownConstant Error,

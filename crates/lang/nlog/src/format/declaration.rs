@@ -92,12 +92,12 @@ impl Printer<'_> {
         self.tokens.range(part).start
     }
 
-    /// `input table name(columns) key(names) from hook(table)`, `counter table name(columns) key(names) reads counter(names) as (counts) else "text"`
+    /// `input table name(columns) key(names) unique(names) from hook(table)`, `counter table name(columns) key(names) reads counter(names) as (counts) else "text"`
     fn table(&mut self, item: &SyntaxNode) {
         let find = |kind| item.children().find(|child: &SyntaxNode| child.kind() == kind);
         let Some(columns) = find(K::Columns) else { return };
-        let parts = [K::Key, K::Hook, K::Reads, K::Otherwise].map(find);
-        let parts: Vec<SyntaxNode> = parts.into_iter().flatten().collect();
+        let is_part = |kind| matches!(kind, K::Key | K::Unique | K::Hook | K::Reads | K::Otherwise);
+        let parts: Vec<SyntaxNode> = item.children().filter(|child| is_part(child.kind())).collect();
         let range = self.tokens.range(&columns);
         self.tokens_until(range.start);
         let whole = self.fits(&range, usize::from(parts.is_empty()));
@@ -111,7 +111,7 @@ impl Printer<'_> {
             if whole || !self.fits(&range, 1) {
                 self.line(STEP, Blanks::Drop);
             }
-            // `key`, `from hook`, `reads counter(names) as`
+            // `key`, `unique`, `from hook`, `reads counter(names) as`
             let counts = part.children().next().filter(|_| part.kind() == K::Reads);
             let bracket = match part.kind() {
                 K::Hook => range.start + 2,
@@ -131,7 +131,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `(name, setting: value, …)` of a key or a hook that fits on no line, or has comments.
+    /// `(name, setting: value, …)` of a key, of what is unique or of a hook that fits on no line, or has comments.
     fn names(&mut self, part: &SyntaxNode, end: usize) {
         let (outer, indent) = (self.line_indent(), self.line_indent() + STEP);
         self.indent = indent;

@@ -14,7 +14,8 @@ use super::{BodyItem, Program};
 pub struct HookStage {
     /// The hooks, as indices of [`Program::hooks`].
     pub hooks: Vec<usize>,
-    /// The sources, and the tables that they depend on through rules, but not through hooks.
+    /// The sources, the tables that they depend on through rules, but not through hooks, and the hidden tables that
+    /// [check](nlog_data::Schema::checks) what is unique in these.
     pub tables: BTreeSet<TableId>,
     /// The rules of these tables, ascending.
     pub rules: Vec<RuleId>,
@@ -73,6 +74,12 @@ impl Program {
                     BodyItem::Atom { table, .. } => Some(*table),
                     BodyItem::Let { .. } | BodyItem::Generate { .. } | BodyItem::Filter(_) => None,
                 }));
+            }
+        }
+        // What is unique in these tables is checked with them.
+        for (check, _) in self.schema.iter().filter(|(id, _)| self.schema.checks(*id).is_some()) {
+            if tables.contains(&self.schema.shown(check)) && tables.insert(check) {
+                rules.extend(self.rules_of(check).map(|(id, _)| id));
             }
         }
         rules.sort_unstable();

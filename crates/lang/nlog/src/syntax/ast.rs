@@ -277,6 +277,8 @@ pub struct Table {
     pub columns: Option<Vec<(Ident, TypeRef)>>,
     /// Its key.
     pub key: Option<Vec<Ident>>,
+    /// The columns of each `unique(…)`. Those of an object are its [paths](Object::uniques).
+    pub uniques: Vec<Vec<Ident>>,
     /// The hook that fills it.
     pub hook: Option<Hook>,
     /// Whether it is the state of objects.

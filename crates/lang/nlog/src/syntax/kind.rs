@@ -127,7 +127,7 @@ SyntaxKind {
     RefKw,
     /// `was` of an object's field
     WasKw,
-    /// `unique` of an object
+    /// `unique` of an object or a table
     UniqueKw,
     /// `id_space` of an object
     IdSpaceKw,
@@ -242,7 +242,7 @@ SyntaxKind {
     Import,
     /// `const NAME = value;`
     Const,
-    /// `input table name(columns) key(names) from hook(table);`
+    /// `input table name(columns) key(names) unique(names) from hook(table);`
     Table,
     /// `(name: type, …)` of a table.
     Columns,
@@ -280,9 +280,9 @@ SyntaxKind {
     ObjectField,
     /// `was name, name` of an object's field.
     Was,
-    /// `unique(path, …);` of an object.
+    /// `unique(path, …);` of an object, or `unique(names)` of a table.
     Unique,
-    /// `name.name` of what is unique.
+    /// `name.name` of what is unique among objects.
     Path,
     /// `id_space name;` of an object.
     IdSpace,

@@ -104,14 +104,17 @@ impl Lowering {
             Role::Internal
         };
         let columns = child(item, K::Columns).filter(|_| !broken).map(|columns| self.columns(&columns));
-        let key = child(item, K::Key).filter(|_| !broken).map(|key| {
-            tokens(&key).filter(|token| token.kind() == K::Ident).map(|token| self.ident(&token)).collect()
-        });
+        let names = |node: SyntaxNode| -> Vec<Ident> {
+            tokens(&node).filter(|token| token.kind() == K::Ident).map(|token| self.ident(&token)).collect()
+        };
+        let key = child(item, K::Key).filter(|_| !broken).map(names);
+        let uniques = item.children().filter(|node| node.kind() == K::Unique && !broken).map(names).collect();
         let hook = child(item, K::Hook).filter(|_| !broken).and_then(|hook| self.hook(&hook));
         let state = token(item, K::StateKw).is_some();
         let listing = self.listing(item, broken);
         let doc = doc(item);
-        self.out.tables.push(Table { role, name, columns, key, hook, state, listing, object: None, doc });
+        let object = None;
+        self.out.tables.push(Table { role, name, columns, key, uniques, hook, state, listing, object, doc });
     }
 
     /// What is written of a listing or a table of counters besides its columns.

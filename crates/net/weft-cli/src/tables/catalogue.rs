@@ -50,6 +50,9 @@ pub(super) struct Entry {
     pub(super) columns: Vec<Column>,
     /// The names of the columns of the key; `None` if the whole row is the key.
     pub(super) key: Option<Vec<String>>,
+    /// The names of the columns of each `unique(…)`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unique: Vec<Vec<String>>,
     /// Where it is declared; none for what the language itself declares.
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,
@@ -115,15 +118,17 @@ impl Catalogue {
         };
         let shown = program.schema.iter().filter(|(_, table)| table.role != Role::Hidden);
         let tables = shown.map(|(id, table)| {
+            let names = |columns: &Vec<usize>| -> Vec<String> {
+                columns.iter().filter_map(|at| Some(table.columns.get(*at)?.name.clone())).collect()
+            };
             let (file, line) = place(&table.name).unzip();
             Entry {
                 table: table.name.clone(),
                 kind: kind_of(program, id, table),
                 doc: one_line(&table.doc),
                 columns: table.columns.iter().map(Column::of).collect(),
-                key: table.key.as_ref().map(|key| {
-                    key.iter().filter_map(|at| Some(table.columns.get(*at)?.name.clone())).collect()
-                }),
+                key: table.key.as_ref().map(names),
+                unique: table.uniques.iter().map(names).collect(),
                 file,
                 line,
                 filled_by: filled_by(program, id, table, &filling),
@@ -141,7 +146,8 @@ impl Catalogue {
 /// The rules that fill tables, and those that read them.
 fn rules_of(program: &Program) -> (ByTable<'_>, ByTable<'_>) {
     let (mut filling, mut reading) = (ByTable::new(), ByTable::new());
-    for rule in &program.rules {
+    let written = program.rules.iter().filter(|rule| program.schema.checks(rule.head).is_none());
+    for rule in written {
         let place = &rule.place;
         let head = program.schema.shown(rule.head);
         filling.entry(head).or_default().entry(&place.file).or_default().insert(place);

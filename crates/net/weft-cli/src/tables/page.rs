@@ -87,6 +87,9 @@ impl Entry {
             let _ = writeln!(page, "| `{name}` | `{}` |{key} |", in_cell(ty));
         }
         page.push('\n');
+        for names in &self.unique {
+            let _ = writeln!(page, "- Unique: `{}`", names.join("`, `"));
+        }
         parties(page, "Filled by", &self.filled_by, true);
         parties(page, "Read by", &self.read_by, false);
         page.push('\n');

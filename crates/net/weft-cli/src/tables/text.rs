@@ -31,6 +31,9 @@ impl fmt::Display for Entry {
             let key = if self.is_key(&column.name) { "  key" } else { "" };
             writeln!(f, "    {:width$}  {}{key}", column.name, column.written())?;
         }
+        for names in &self.unique {
+            writeln!(f, "    unique({})", names.join(", "))?;
+        }
         write_parties(f, "filled by", &self.filled_by, true)?;
         write_parties(f, "read by", &self.read_by, false)
     }

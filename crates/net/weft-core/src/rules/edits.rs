@@ -8,7 +8,7 @@ use nlog_data::{Column, Role, TableId};
 use super::Rules;
 
 /// A table as it is declared: its name, role, columns and key.
-type Declared<'r> = (&'r str, Role, &'r [Column], Option<&'r [usize]>);
+type Declared<'r> = (&'r str, Role, &'r [Column], Option<&'r [usize]>, &'r [Vec<usize>]);
 
 impl Rules {
     /// Whether these rules differ from others in what they derive alone. Both then declare the same objects, inputs, hooks and tables that
@@ -35,7 +35,7 @@ impl Rules {
 
     fn declared(&self, table: TableId) -> Declared<'_> {
         let table = self.program.schema.table(table);
-        (&table.name, table.role, &table.columns, table.key.as_deref())
+        (&table.name, table.role, &table.columns, table.key.as_deref(), &table.uniques)
     }
 
     fn name(&self, table: TableId) -> &str {

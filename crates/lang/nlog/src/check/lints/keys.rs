@@ -1,4 +1,4 @@
-//! The lint `key-clash`: two rows of an output table with the same key.
+//! The lint `key-clash`: two rows of an output table with the same key, or the same unique columns.
 //!
 //! Such rows refuse a transaction at run time, when some tenant's configuration first leads to both. Constants that
 //! differ and the [`Chase`] decide whether two rules, or one rule with two bindings, can derive such rows: both hold
@@ -23,7 +23,7 @@ use crate::program::{Expr, HeadTerm, Rule, VariableId};
 const MOST_PAIRS: usize = 10_000;
 const MOST_LABELS: usize = 4;
 
-/// Reports rules of output tables that can derive two rows with the same key.
+/// Reports rules of output tables that can derive two rows with the same key, or the same unique columns.
 pub(super) fn check(
     whole: &WholeProgram<'_>,
     firing: &[Option<Fires<'_>>],
@@ -31,17 +31,18 @@ pub(super) fn check(
     reports: &mut Reports,
 ) {
     for (index, table) in whole.declarations.tables.iter().enumerate() {
-        let (Role::Output, Some(key), Some(columns)) = (table.role, &table.key, &table.columns) else {
-            continue;
-        };
-        let rest: Vec<usize> = (0..columns.len()).filter(|column| !key.contains(column)).collect();
-        if rest.is_empty() {
-            continue;
+        let (Role::Output, Some(columns)) = (table.role, &table.columns) else { continue };
+        let key = table.key.iter().map(|key| (key, false));
+        for (key, unique) in key.chain(table.uniques.iter().map(|columns| (columns, true))) {
+            let rest: Vec<usize> = (0..columns.len()).filter(|column| !key.contains(column)).collect();
+            if rest.is_empty() {
+                continue;
+            }
+            let mut search = Search { whole, firing, injective, key, unique, rest: &rest };
+            let names = quoted(key.iter().map(|&column| columns[column].name.name.as_str()));
+            let what = if unique { "unique" } else { "key" };
+            search.table(index, &format!("`{}` ({what} {names})", table.name.name), reports);
         }
-        let mut search = Search { whole, firing, injective, key, rest: &rest };
-        let names = quoted(key.iter().map(|&column| columns[column].name.name.as_str()));
-        let title = format!("`{}` (key {names})", table.name.name);
-        search.table(index, &title, reports);
     }
 }
 
@@ -49,7 +50,9 @@ struct Search<'w, 'a, 'f> {
     whole: &'w WholeProgram<'a>,
     firing: &'f [Option<Fires<'a>>],
     injective: &'f mut Injective,
+    /// The columns of the key, or of a `unique(…)`.
     key: &'f [usize],
+    unique: bool,
     rest: &'f [usize],
 }
 
@@ -85,10 +88,10 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Whether two rules can derive different rows with the same key. Ordinary rules override a default.
+    /// Whether two rules can derive different rows with the same key. Ordinary rules override a default with their key.
     fn clash(&mut self, a: usize, b: usize) -> bool {
         let rules = &self.whole.rules;
-        if rules[a].source.default.is_some() != rules[b].source.default.is_some() {
+        if !self.unique && rules[a].source.default.is_some() != rules[b].source.default.is_some() {
             return false;
         }
         let (Some(a_fires), Some(b_fires)) = (&self.firing[a], &self.firing[b]) else { return false };
@@ -172,8 +175,9 @@ impl Search<'_, '_, '_> {
             (true, 1) => "this rule, alone and together with another rule,".to_owned(),
             (true, count) => format!("this rule, alone and together with {count} other rules,"),
         };
+        let shared = if self.unique { "unique columns" } else { "key" };
         let message = format!(
-            "{who} can derive two rows of {title} with the same key, so the transaction would be \
+            "{who} can derive two rows of {title} with the same {shared}, so the transaction would be \
             refused"
         );
         let help = match (
@@ -181,6 +185,15 @@ impl Search<'_, '_, '_> {
             rules[number].rule.body.is_empty()
                 && others.iter().all(|&other| rules[other].rule.body.is_empty()),
         ) {
+            (true, _) if self.unique => {
+                "read tables in which these columns determine the row, or select one row with `arg_min` or \
+                `arg_max`; if the data rule it out: # weft: allow(key-clash): reason"
+            }
+            (false, false) if self.unique => {
+                "use different constants in the unique columns; if the data rule it out: \
+                # weft: allow(key-clash): reason"
+            }
+            (false, true) if self.unique => "remove one of the facts, or correct its unique columns",
             (true, _) => {
                 "read tables whose keys determine the row, or select one row with `arg_min` or `arg_max`; \
                 if the data rule it out: # weft: allow(key-clash): reason"
@@ -197,17 +210,19 @@ impl Search<'_, '_, '_> {
         };
         let mut report = Report::new(Code::KeyClash, span, message, help);
         for &other in others.iter().take(MOST_LABELS) {
-            report = report.label(rules[other].source.head.span, "derives the same key");
+            let label = format!("derives the same {shared}");
+            report = report.label(rules[other].source.head.span, label);
         }
         if itself {
+            let determine = if self.unique { "the unique columns do" } else { "the key does" };
             for (span, name) in self.free(number).into_iter().take(MOST_LABELS) {
-                report = report.label(span, format!("the key does not determine `{name}`"));
+                report = report.label(span, format!("{determine} not determine `{name}`"));
             }
         }
         reports.push(report);
     }
 
-    /// The terms outside the key that the key does not determine.
+    /// The terms outside the key, or the unique columns, that these do not determine.
     fn free(&self, number: usize) -> Vec<(crate::syntax::ast::Span, String)> {
         let checked = &self.whole.rules[number];
         let table = checked.rule.head.0 as usize;

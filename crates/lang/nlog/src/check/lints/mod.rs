@@ -121,6 +121,7 @@ impl<'a> WholeProgram<'a> {
     fn keys(&self, table: usize) -> impl Iterator<Item = &[usize]> {
         let declared = self.declarations.tables[table].key.as_deref();
         let key = declared.or_else(|| self.groups.get(&table).map(Vec::as_slice));
-        key.into_iter().chain(self.uniques.get(&table).map(Vec::as_slice))
+        let declared = self.declarations.tables[table].uniques.iter();
+        key.into_iter().chain(declared.chain(self.uniques.get(&table)).map(Vec::as_slice))
     }
 }

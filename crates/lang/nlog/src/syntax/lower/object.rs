@@ -40,6 +40,7 @@ impl Lowering {
             name,
             columns,
             key,
+            uniques: Vec::new(),
             hook: None,
             state: false,
             listing: None,

@@ -6,7 +6,7 @@ mod pipeline;
 mod test;
 
 use super::{Parsed, Parser};
-use crate::limits::MAX_ELEMENTS;
+use crate::limits::{MAX_ELEMENTS, MAX_UNIQUES};
 use crate::syntax::SyntaxKind as K;
 use expression::{arguments, expression, operand};
 
@@ -175,7 +175,7 @@ fn function(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`;`")
 }
 
-/// `input table name(column: type, …) key(column, …) from hook(table, …);`, with `input`, `output`, `forbid`, `state`, `listing`,
+/// `input table name(column: type, …) key(column, …) unique(column, …) from hook(table, …);`, with `input`, `output`, `forbid`, `state`, `listing`,
 /// `counter` or none of them before `table`.
 fn table(p: &mut Parser<'_>) -> Parsed {
     let help = "for example: input table log_port(lport: string, ldp: string) key(lport);";
@@ -196,24 +196,15 @@ fn table(p: &mut Parser<'_>) -> Parsed {
         p.expect(K::LParen, "`(` and the columns of the table", help)?;
         columns(p, K::RParen, "column", help)
     })?;
-    let keyed = p.current() == K::KeyKw;
-    if keyed {
-        p.node(K::Key, |p| {
-            p.bump();
-            p.expect(K::LParen, "`(` and the columns of the key", "for example: key(lport)")?;
-            if p.current() == K::RParen {
-                return p.unexpected("a column of the table", "a key needs at least one column");
-            }
-            list(p, K::RParen, "a column of the table", MAX_ELEMENTS, |p| {
-                name(p, "a column of the table", "for example: key(lport)")
-            })
-        })?;
-    }
+    let keyed = keys(p)?;
     // As the head of a rule, it follows a missing semicolon.
     if p.word(0) == Some("from") && !p.at_evident_start() {
         p.node(K::Hook, hook)?;
         if p.current() == K::KeyKw && !keyed {
             return p.unexpected_here("`;`", "write the key before `from`");
+        }
+        if p.at_unique_columns() {
+            return p.unexpected_here("`;`", "write `unique(…)` before `from`");
         }
         return p.semicolon("`;`");
     }
@@ -230,6 +221,43 @@ fn table(p: &mut Parser<'_>) -> Parsed {
         })?;
     }
     p.semicolon(if keyed || reads || otherwise { "`;`" } else { "`key(…)` or `;`" })
+}
+
+/// `key(column, …) unique(column, …)`: whether one of them is there.
+fn keys(p: &mut Parser<'_>) -> Parsed<bool> {
+    let column = "a column of the table";
+    let keyed = p.current() == K::KeyKw;
+    if keyed {
+        p.node(K::Key, |p| {
+            p.bump();
+            p.expect(K::LParen, "`(` and the columns of the key", "for example: key(lport)")?;
+            if p.current() == K::RParen {
+                return p.unexpected(column, "a key needs at least one column");
+            }
+            list(p, K::RParen, column, MAX_ELEMENTS, |p| name(p, column, "for example: key(lport)"))
+        })?;
+    }
+    let mut uniques = 0;
+    while p.at_unique_columns() {
+        uniques += 1;
+        if uniques > MAX_UNIQUES {
+            let help = format!("a table has at most {MAX_UNIQUES} `unique(…)`");
+            return p.unexpected_here("`;`", &help);
+        }
+        p.node(K::Unique, |p| {
+            let help = "name the columns that no two rows share: unique(host, tunnel_port)";
+            p.bump_as(K::UniqueKw);
+            p.expect(K::LParen, "`(` and columns of the table", help)?;
+            if p.current() == K::RParen {
+                return p.unexpected(column, help);
+            }
+            list(p, K::RParen, column, MAX_ELEMENTS, |p| name(p, column, help))
+        })?;
+    }
+    if uniques > 0 && p.current() == K::KeyKw && !keyed {
+        return p.unexpected_here("`;`", "write the key before `unique`");
+    }
+    Ok(keyed || uniques > 0)
 }
 
 /// `reads meter(host, meter) on table as (name: counted of column, …)`

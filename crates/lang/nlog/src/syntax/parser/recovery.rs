@@ -218,6 +218,17 @@ impl Parser<'_> {
         goes_on || (self.kind(1) == SyntaxKind::LParen && self.after_an_end())
     }
 
+    /// Whether `unique(column, …)` of a table follows. At the start of a line, `unique(x) :- …` is a rule after a missing
+    /// semicolon.
+    pub(super) fn at_unique_columns(&self) -> bool {
+        if self.word(0) != Some("unique") || !self.at_evident_start() {
+            return self.word(0) == Some("unique");
+        }
+        let names = (2..).take_while(|at| matches!(self.kind(*at), SyntaxKind::Ident | SyntaxKind::Comma));
+        let end = 2 + names.count();
+        end > 2 && self.kind(end) == SyntaxKind::RParen && self.kind(end + 1) != SyntaxKind::ColonMinus
+    }
+
     /// Whether the last token can end a declaration, apart from its semicolon.
     fn after_an_end(&self) -> bool {
         let Some(&before) = self.at.checked_sub(1).and_then(|before| self.significant.get(before)) else {
