@@ -78,7 +78,8 @@ mod tests {
     fn the_value_of_each_key_is_found_and_none_of_others() {
         let pairs: Vec<_> = (100..400).step_by(3).map(|key| (key, key * 7 % 50, 1)).collect();
         let trace = trace(&pairs);
-        let direct = Direct::new(&trace, View::Before, pairs.len()).expect("the keys are close to each other");
+        let direct =
+            Direct::new(&trace, View::Before, pairs.len()).expect("the keys are close to each other");
         let mut probe = trace.probe(View::Before);
         for key in (0..500).chain([Symbol::MAX]) {
             let [found, wanted]: [Vec<_>; 2] =
