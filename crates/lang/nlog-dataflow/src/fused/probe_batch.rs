@@ -14,15 +14,17 @@ use super::delta::{Diff, TooMany};
 use super::keys::{Keys, Place};
 use crate::symbol::Symbol;
 
-/// The size of a batch, in bindings: large enough for sorted passes to pay off, small enough for the CPU's cache. Smaller in debug
-/// builds, so that tests have several batches.
-const BATCH: usize = if cfg!(debug_assertions) { 1 << 6 } else { 1 << 14 };
+/// The size of a batch, in bindings: large enough for sorted passes to pay off, small enough for the CPU's cache.
+const BATCH: usize = 1 << 14;
+
+/// The size of a batch in which equal bindings cannot arrive. Smaller in debug builds, so that tests have several batches.
+const PLAIN: usize = if cfg!(debug_assertions) { 1 << 6 } else { BATCH };
 
 /// The maximum size of a batch that waits for equal bindings.
 const MOST: usize = if cfg!(test) { 1 << 16 } else { 1 << 21 };
 
 /// The size of a batch whose bindings are looked up in any order: they stay in the processor's first cache.
-const DIRECT: usize = BATCH >> 5;
+const DIRECT: usize = PLAIN >> 5;
 
 /// Of this many batches after one that was merged in vain, only the last is merged.
 const TRIED: u32 = 16;
@@ -81,7 +83,7 @@ impl ProbeBatch {
             keys: Keys::new(key),
             bindings: Bindings::default(),
             repeats,
-            full: BATCH,
+            full: size(repeats),
             merged: 0,
             vain: Vain::default(),
             is_direct: false,
@@ -90,7 +92,7 @@ impl ProbeBatch {
 
     /// Whether bindings may be looked up as they come: the batch was full, and equal ones cannot arrive or seldom did.
     pub(super) fn may_be_direct(&self, processed: usize) -> bool {
-        processed >= BATCH && !self.is_direct && (!self.repeats || self.vain.skipped > 0)
+        processed >= size(self.repeats) && !self.is_direct && (!self.repeats || self.vain.skipped > 0)
     }
 
     /// Lets bindings be looked up as they come, a few at a time, until the run ends.
@@ -197,10 +199,15 @@ impl ProbeBatch {
             self.keys.shrink();
             self.bindings = Bindings::default();
         }
-        self.full = BATCH;
+        self.full = size(self.repeats);
         self.vain = Vain::default();
         self.is_direct = false;
     }
+}
+
+/// The size at which a batch is full first.
+fn size(repeats: bool) -> usize {
+    if repeats { BATCH } else { PLAIN }
 }
 
 fn sort<K: Place>(keys: &mut [K]) {
@@ -286,10 +293,10 @@ mod tests {
     fn a_batch_waits_for_equal_bindings() {
         let mut batch = ProbeBatch::new(1, true);
         for at in 0..20 * BATCH as Symbol {
-            assert_eq!(add(&mut batch, (at % 4, at % 3, 1)), None, "there are 12 different ones");
+            assert_eq!(add(&mut batch, (at % 100, at % 90, 1)), None, "there are 900 different ones");
         }
         batch.sort(1).expect("small numbers");
-        assert_eq!(batch.bindings.diffs.len(), 12);
+        assert_eq!(batch.bindings.diffs.len(), 900);
         assert_eq!(batch.bindings.diffs.iter().sum::<Diff>(), 20 * BATCH as Diff);
     }
 
