@@ -120,7 +120,9 @@ impl<T> Interned<T> {
         // the processor's caches.
         let forgotten = &mut forgotten[known..];
         forgotten.sort_unstable();
-        forgotten.iter().for_each(|number| things[*number as usize] = None);
+        for number in forgotten {
+            things[*number as usize] = None;
+        }
         // Ascending numbers for new items: the symbols of one transaction are then neighbours, and so are its rows in
         // traces, which are ordered by symbol. In the table's order, a transaction took up to twice as long.
         free.sort_unstable_by(|one, other| other.cmp(one));
