@@ -217,11 +217,17 @@ impl<'a> Oracle<'a> {
         for (table, _) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
             all.insert.insert(table, inputs.contents(table));
         }
+        // Without what is unique, there are fewer hidden tables, so that the numbers are others.
+        let in_sources = |table: TableId| {
+            self.sources.schema.find(&schema.table(table).name).expect("both programs have it")
+        };
         let mut histories = self.histories.clone();
         for (wiring, history) in hooks.into_iter().zip(&mut histories) {
             let mut anew = Reference::new(Arc::clone(&self.sources), Tables::All);
-            anew.commit(&all).expect("nothing can be wrong with sources");
-            let source: BTreeSet<Row> = anew.rows(wiring.from).cloned().collect();
+            let rows = all.insert.iter().map(|(table, rows)| (in_sources(*table), rows.clone()));
+            let of_sources = Transaction { insert: rows.collect(), ..Transaction::default() };
+            anew.commit(&of_sources).expect("nothing can be wrong with sources");
+            let source: BTreeSet<Row> = anew.rows(in_sources(wiring.from)).cloned().collect();
             history.push((source, tick));
             let target = match wiring.settings.get("rise").zip(wiring.settings.get("fall")) {
                 Some((rise, fall)) => hysteresis(history, *rise, *fall),
