@@ -105,7 +105,9 @@ proptest! {
         let mut things: BTreeMap<u8, References> = (0..THINGS).map(|number| (number, (None, Vec::new()))).collect();
         let mut first = batch(&kinds);
         first.add_json("first", &format!(r#"{{"kind": "other", "id": "{}"}}"#, name(OTHER)));
-        things.iter().for_each(|(number, to)| first.add_json("first", &document(&(*number, Some(to.clone())))));
+        for (number, to) in &things {
+            first.add_json("first", &document(&(*number, Some(to.clone()))));
+        }
         let created = store.plan(first).expect("it has no faults");
         store.commit(&created);
         for edits in requests {
@@ -125,7 +127,9 @@ proptest! {
             }
             let request: Vec<Given> = request.into_iter().collect();
             let mut given = batch(&kinds);
-            request.iter().for_each(|edit| given.add_json("request", &document(edit)));
+            for edit in &request {
+                given.add_json("request", &document(edit));
+            }
             match store.plan(given) {
                 Ok(changes) => {
                     prop_assert!(resolve(&wanted), "{request:?} is accepted after {things:?}");

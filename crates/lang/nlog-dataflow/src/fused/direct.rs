@@ -63,7 +63,9 @@ mod tests {
 
     fn add(trace: &mut Trace, pairs: &[(Symbol, Symbol, Diff)]) {
         let mut delta = Delta::new(2);
-        pairs.iter().for_each(|(key, value, count)| delta.push(&[*key, *value], *count));
+        for (key, value, count) in pairs {
+            delta.push(&[*key, *value], *count);
+        }
         sort(&delta, &Fit::default(), &[0, 1], trace).expect("small numbers");
     }
 
