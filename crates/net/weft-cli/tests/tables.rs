@@ -112,13 +112,13 @@ fn unique_columns_are_shown_and_what_checks_them_is_not() {
     let folder = Folder::new();
     folder.write(
         "p.nlog",
-        "input table vif(port: string, mac: mac, ip: ip) key(port) unique(mac) unique(ip);\n\
-         output table where(port: string, mac: mac) unique(mac);\nwhere(port, mac) :- vif(port, mac, _);\n",
+        "input table machine(port: string, mac: mac, ip: ip) key(port) unique(mac) unique(ip);\n\
+         output table where(port: string, mac: mac) unique(mac);\nwhere(port, mac) :- machine(port, mac, _);\n",
     );
     assert_eq!(
         folder.weft(&["tables", "p.nlog"]).has_status(0).stdout,
         "\
-input table vif  p.nlog:1
+input table machine  p.nlog:1
     port  string  key
     mac   mac
     ip    ip
