@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nlog_data::{Row, Schema, TableId, Value};
 
-use crate::walk::{Claim, changed_references, claims, references};
+use crate::walk::{Claim, changed_references, claims, references, references_at};
 use crate::{Kind, Kinds, Labels, Object, ObjectKey};
 
 mod change;
@@ -214,11 +214,7 @@ impl ObjectStore {
     /// The same for the references at these positions.
     fn targets_at(&self, object: &Object, at: Range<usize>) -> Vec<Name> {
         let mut targets = Vec::new();
-        let mut positions = 0..;
-        references(object, |reference| {
-            if !positions.next().is_some_and(|position| at.contains(&position)) {
-                return;
-            }
+        references_at(object, &at, |reference| {
             let kinds = reference.kinds.iter().filter_map(|kind| self.kinds.index(kind));
             targets.extend(kinds.map(|kind| (kind, reference.id.clone())));
         });

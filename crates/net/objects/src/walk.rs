@@ -27,6 +27,20 @@ pub(crate) fn references<'a>(object: &'a Object, mut each: impl FnMut(Reference<
     }
 }
 
+/// Visits the references of an object at these positions, in declared order.
+pub(crate) fn references_at<'a>(
+    object: &'a Object,
+    at: &Range<usize>,
+    mut each: impl FnMut(Reference<'a, '_>),
+) {
+    let mut positions = 0..;
+    references(object, |reference| {
+        if positions.next().is_some_and(|position| at.contains(&position)) {
+            each(reference);
+        }
+    });
+}
+
 /// Of the references of two objects of one kind, in declared order, those that may not be references of both: without the longest
 /// common beginning and end. Where one member of a list of ten thousand changes, that is all there is to look at.
 pub(crate) fn changed_references(before: &Object, after: &Object) -> [Range<usize>; 2] {

@@ -25,6 +25,7 @@ use super::trace::View;
 use crate::expression::Binding;
 use crate::steps::{Comparison, Steps};
 use crate::symbol::{NO_FAILURE, Symbol, Symbols};
+
 /// Bindings sent from one worker's probe to the same probe at another worker: keys and kept slots.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Parcel {

@@ -11,7 +11,7 @@ use super::{Change, ChangeSet, Digest, Name, ObjectStore, Scope, name_of};
 use crate::document::Removal;
 use crate::field::Path;
 use crate::read::{Named, REVISION};
-use crate::walk::{Reference, changed_references, claims, references};
+use crate::walk::{Reference, changed_references, claims, references, references_at};
 use crate::{Batch, Cancel, Entry, FaultCode, Object, ObjectError, ObjectKey, Place};
 
 /// The most referrers that a fault names.
@@ -392,11 +392,7 @@ impl<'a> Request<'a> {
             let [_, changed] = changed_references(before, object);
             changed
         });
-        let mut positions = 0..;
-        references(object, |Reference { path, kinds, id }| {
-            if !positions.next().is_some_and(|at| looked_at.contains(&at)) {
-                return;
-            }
+        references_at(object, &looked_at, |Reference { path, kinds, id }| {
             let names = || {
                 let kinds = kinds.iter().filter_map(|kind| self.store.kinds.index(kind));
                 kinds.map(|kind| (kind, id.clone()))
