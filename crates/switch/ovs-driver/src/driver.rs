@@ -60,6 +60,8 @@ pub(crate) struct Driver {
     database: Database,
     openflow: OpenFlow,
     basis: Option<Basis>,
+    /// The state of the database in which it had what it was to have, and nothing else: neither is looked at again until one of them changes.
+    database_settled: Option<(Status, Arc<Wanted>)>,
     /// The database connection since which refused ports are remembered.
     ports_compared: Option<u64>,
     /// The versions of the intent up to which flows, and ports, are in force.
@@ -104,6 +106,11 @@ enum Pass {
     Later,
 }
 
+/// Whether both want the same of the database. Usually they are one.
+fn same(one: &Arc<Wanted>, other: &Arc<Wanted>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
 impl Driver {
     pub(crate) fn new(
         config: &Config,
@@ -125,6 +132,7 @@ impl Driver {
             database,
             openflow,
             basis: None,
+            database_settled: None,
             ports_compared: None,
             flows_in_force: 0,
             ports_in_force: 0,
@@ -143,12 +151,12 @@ impl Driver {
     }
 
     pub(crate) async fn run(mut self) {
-        let mut reported = Wanted::default();
+        let mut reported = Arc::default();
         loop {
             {
                 let intent = self.intent.lock();
-                if intent.database != reported {
-                    reported.clone_from(&intent.database);
+                if !same(&intent.database, &reported) {
+                    reported = intent.database.clone();
                     self.database.report_again();
                 }
             }
@@ -191,10 +199,14 @@ impl Driver {
             self.memory.expect(intent.forwarding.expected_bytes());
             (intent.version(), intent.database.clone())
         };
-        let added = self.add_to_database(database, &want).await;
+        let is_settled =
+            self.database_settled.as_ref().is_some_and(|(at, with)| *at == database && same(with, &want));
+        let added = if is_settled { Ok(false) } else { self.add_to_database(database, &want).await };
         // Ports come first, but a steady stream of port changes must not delay flows for ever: the second pass in a
         // row continues although the desired ports have changed. It loses no flow, since rules output to a port only
         // once the switch has reported its number.
+        let is_right = database.ready && added == Ok(false) && self.ports_refused.is_empty();
+        self.database_settled = is_right.then(|| (database, want.clone()));
         let database_is = (database.ready && !self.overtaken).then_some(&want);
         let flows = self.correct_flows(database.flushes, database_is).await;
         self.overtaken = flows == Flows::Overtaken;
@@ -394,7 +406,7 @@ impl Driver {
     }
 
     /// Brings the flows in sync, unless what the database is to have has changed since `database_is`.
-    async fn correct_flows(&mut self, flushes: u64, database_is: Option<&Wanted>) -> Flows {
+    async fn correct_flows(&mut self, flushes: u64, database_is: Option<&Arc<Wanted>>) -> Flows {
         let status = *self.openflow.status.borrow_and_update();
         if status.up {
             let basis = Basis { connection: status.connection, flushes };
@@ -407,7 +419,11 @@ impl Driver {
         Flows::Unknown
     }
 
-    async fn try_correct_flows(&mut self, basis: Basis, database_is: Option<&Wanted>) -> Result<Flows, Lost> {
+    async fn try_correct_flows(
+        &mut self,
+        basis: Basis,
+        database_is: Option<&Arc<Wanted>>,
+    ) -> Result<Flows, Lost> {
         if self.basis != Some(basis) {
             let option_fault = self.openflow.read(basis.connection).await?;
             self.option_refused = option_fault.is_some();
@@ -426,7 +442,7 @@ impl Driver {
         loop {
             let (batch, version) = {
                 let mut intent = self.intent.lock();
-                if database_is.is_some_and(|database| *database != intent.database) {
+                if database_is.is_some_and(|database| !same(database, &intent.database)) {
                     return Ok(Flows::Overtaken);
                 }
                 (intent.forwarding.take(), intent.version())

@@ -130,7 +130,8 @@ pub(crate) struct Intent {
     /// Whether the driver is to leave the switch.
     pub(crate) leaving: Leaving,
     pub(crate) forwarding: Forwarding,
-    pub(crate) database: Database,
+    /// A new one for each change, so that what was compared with one pointer is not compared again.
+    pub(crate) database: Arc<Database>,
     /// Learned flows to report.
     pub(crate) awaited: Awaited,
     /// Frames to send.
@@ -212,7 +213,7 @@ impl Intent {
         self.version += 1;
         self.forwarding.set(desired);
         self.ports_touched.clear();
-        self.database = Database { ports: ports::desired(desired), things: Wanted::new(desired) };
+        self.database = Arc::new(Database { ports: ports::desired(desired), things: Wanted::new(desired) });
         self.awaited.set(desired.awaited.keys().copied().collect(), self.version);
         self.frames.clear();
     }
@@ -222,16 +223,9 @@ impl Intent {
         self.forwarding.push(txn, changes);
         self.awaited.push(changes, self.version);
         self.frames.push(changes, self.version);
-        for name in ports::deleted(changes) {
-            self.database.ports.remove(name);
-            // Only desired ports can be refused.
-            self.ports_touched.remove(name);
+        if changes.touches_database() {
+            self.push_database(txn, changes);
         }
-        for (name, port) in ports::added(changes) {
-            self.ports_touched.insert(name.clone(), (txn, self.version));
-            self.database.ports.insert(name, port);
-        }
-        self.database.things.push(changes);
         // Until it is given something, nobody knows when a transaction will be in force.
         let flows_up = self.given && self.up.contains(&Channel::OpenFlow);
         if changes.touches_database() {
@@ -240,6 +234,20 @@ impl Intent {
         } else {
             self.waiting.push(txn, self.version, flows_up);
         }
+    }
+
+    fn push_database(&mut self, txn: u64, changes: &Changes) {
+        let database = Arc::make_mut(&mut self.database);
+        for name in ports::deleted(changes) {
+            database.ports.remove(name);
+            // Only desired ports can be refused.
+            self.ports_touched.remove(name);
+        }
+        for (name, port) in ports::added(changes) {
+            self.ports_touched.insert(name.clone(), (txn, self.version));
+            database.ports.insert(name, port);
+        }
+        database.things.push(changes);
     }
 
     /// Notes that a connection is up. Called before the event is sent, so that every transaction that the owner pushes
