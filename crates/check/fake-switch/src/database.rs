@@ -51,10 +51,10 @@ use ovsdb_client::transact::outcomes;
 use ovsdb_client::{
     Change, Condition, Datum, Mutation, Mutator, Operation, Outcomes, Replica, Row, TransactError,
 };
-use peer_connection::{Endpoint, InMemoryNetwork};
+use peer_connection::{Endpoint, InMemoryNetwork, Stream};
 use serde_json::Value;
 use tokio::net::UnixListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::listener::Listener;
@@ -228,7 +228,7 @@ impl Shared {
 impl State {
     fn publish(&self, changes: &[Change]) {
         for subscriber in self.subscribers.values() {
-            subscriber.publish(&self.tables.schema, changes);
+            subscriber.publish(&self.tables.schema.types, changes);
         }
     }
 
@@ -263,6 +263,11 @@ impl FakeDatabase {
         version: SchemaVersion,
     ) -> FakeDatabase {
         FakeDatabase::serve(Listener::InMemory(network.listen(endpoint)), version)
+    }
+
+    /// The same on connections that somebody else accepts.
+    pub fn start_given(streams: mpsc::UnboundedReceiver<Stream>) -> FakeDatabase {
+        FakeDatabase::serve(Listener::Given(streams), SchemaVersion::WithoutZoneLimits)
     }
 
     fn serve(listener: Listener, version: SchemaVersion) -> FakeDatabase {
@@ -313,7 +318,7 @@ impl FakeDatabase {
         let notation: Vec<Value> = operations.iter().map(Operation::to_json).collect();
         let mut result = Value::Null;
         self.shared.transact(None, &notation, false, |value| result = value);
-        outcomes(operations, &result.to_string(), &self.shared.lock().tables.schema)
+        outcomes(operations, &result.to_string(), &self.shared.lock().tables.schema.types)
     }
 
     /// Creates a bridge with its local port, as `ovs-vsctl add-br` does.
@@ -386,6 +391,15 @@ impl FakeDatabase {
         self.shared.take_up();
     }
 
+    /// Gives all interfaces new port numbers, as a restart of ovs-vswitchd may.
+    pub fn renumber(&self) {
+        let mut state = self.shared.lock();
+        let changes = Vswitchd::forget_numbers(&mut state.tables.rows);
+        state.publish(&changes);
+        drop(state);
+        self.shared.take_up();
+    }
+
     /// Sets the datapath id of a bridge. By default bridges have ids from 0xfa4e, which is also the id of a fake
     /// switch.
     pub fn datapath_id(&self, bridge: &str, id: u64) {
@@ -411,6 +425,11 @@ impl FakeDatabase {
     /// Reads at most `bytes` at a time, each time after `pause`.
     pub fn slow(&self, pause: Duration, bytes: usize) {
         self.shared.lock().slow = Some((pause, bytes.max(1)));
+    }
+
+    /// Reads as usual again after [`slow`](Self::slow).
+    pub fn quick(&self) {
+        self.shared.lock().slow = None;
     }
 
     /// Stops reading and sending on all connections, like a process stopped by a signal. New connections are still

@@ -11,3 +11,4 @@ pub mod openflow;
 
 pub use database::FakeDatabase;
 pub use openflow::FakeSwitch;
+pub use peer_connection::Stream;

@@ -4,11 +4,14 @@ use std::io;
 
 use peer_connection::{InMemoryListener, Stream};
 use tokio::net::UnixListener;
+use tokio::sync::mpsc;
 
 /// The source of connections.
 pub(crate) enum Listener {
     Unix(UnixListener),
     InMemory(InMemoryListener),
+    /// Somebody else accepts them and hands them over.
+    Given(mpsc::UnboundedReceiver<Stream>),
 }
 
 impl Listener {
@@ -16,6 +19,7 @@ impl Listener {
         Ok(match self {
             Listener::Unix(listener) => Box::new(listener.accept().await?.0),
             Listener::InMemory(listener) => Box::new(listener.accept().await?),
+            Listener::Given(streams) => streams.recv().await.ok_or(io::ErrorKind::BrokenPipe)?,
         })
     }
 }

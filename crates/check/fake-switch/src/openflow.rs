@@ -18,12 +18,14 @@
 //! # Ok(()) }
 //! ```
 
+mod former;
 mod roles;
 mod server;
 mod table;
 mod zones;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +34,7 @@ use std::time::Duration;
 use openflow_rs::flow::RemovedReason;
 use openflow_rs::message::{FlowDescRequest, FlowEvent, FlowMonitorReply, FlowUpdate, PacketOut, TlvMapping};
 use openflow_rs::{Body, FlowEntry, GroupEntry, GroupMod, Message, MeterEntry, MeterMod};
-use peer_connection::{Endpoint, InMemoryNetwork};
+use peer_connection::{Endpoint, InMemoryNetwork, Stream};
 use switch_model::{Flow, FlowKey};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
@@ -42,6 +44,7 @@ pub use table::{Refusal, Table};
 pub use zones::Flushed;
 
 use crate::listener::Listener;
+use former::Former;
 use roles::Roles;
 use zones::Zones;
 
@@ -144,6 +147,17 @@ pub struct Counts {
     pub faults: usize,
 }
 
+/// How much is in the tables of a switch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Flows.
+    pub flows: usize,
+    /// Groups.
+    pub groups: usize,
+    /// Buckets of all groups.
+    pub buckets: usize,
+}
+
 type RefuseMeter = Box<dyn Fn(&MeterMod) -> Option<Refusal> + Send>;
 type RefuseGroup = Box<dyn Fn(&GroupMod) -> Option<Refusal> + Send>;
 type Refuse = Box<dyn Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send>;
@@ -165,6 +179,8 @@ struct State {
     requests: Vec<FlowDescRequest>,
     fail_bundles: bool,
     datapath_id: Option<u64>,
+    /// Whether it keeps no history.
+    is_forgetful: bool,
     /// The connections that monitor flows, by number.
     monitors: BTreeMap<usize, mpsc::UnboundedSender<Vec<u8>>>,
     next_monitor: usize,
@@ -185,28 +201,25 @@ impl std::fmt::Debug for State {
 }
 
 impl State {
-    /// Reports the differences between two tables to all monitors except that of the connection `by`, which made
-    /// them.
-    fn report(&self, before: &Table, by: Option<usize>) {
+    /// Reports what has changed to all monitors except that of the connection `by`, which changed it.
+    fn report(&self, former: &Former, by: Option<usize>) {
         let monitors: Vec<_> = self.monitors.iter().filter(|(number, _)| Some(**number) != by).collect();
         if monitors.is_empty() {
             return;
         }
         let after = &self.table;
         let mut updates = Vec::new();
-        for (key, flow) in before.flows.iter().filter(|(key, _)| !after.flows.contains_key(*key)) {
-            let lost_group = before.lacks_group(flow) != after.lacks_group(flow);
-            let lost_meter = before.lacks_meter(flow) != after.lacks_meter(flow);
-            let reason = if lost_group {
+        for (key, flow) in former.removed_flows(after) {
+            let reason = if after.lacks_group(flow) {
                 RemovedReason::GroupDelete
-            } else if lost_meter {
+            } else if after.lacks_meter(flow) {
                 RemovedReason::MeterDelete
             } else {
                 RemovedReason::Delete
             };
             updates.extend(entry(key, flow).map(|entry| FlowUpdate::Flow(FlowEvent::Removed(reason), entry)));
         }
-        for (key, flow) in after.flows.iter().filter(|(key, flow)| before.flows.get(*key) != Some(*flow)) {
+        for (key, flow) in former.set_flows(after) {
             updates.extend(entry(key, flow).map(|entry| FlowUpdate::Flow(FlowEvent::Added, entry)));
         }
         for message in updates.into_iter().map(|update| monitor_reply(0, vec![update])) {
@@ -262,6 +275,14 @@ impl FakeSwitch {
     /// tokio runtime.
     pub fn start_in_memory(network: &InMemoryNetwork, endpoint: Endpoint) -> FakeSwitch {
         FakeSwitch::serve(Listener::InMemory(network.listen(endpoint)))
+    }
+
+    /// Starts a switch without flows on connections that somebody else accepts, one of thousands: it keeps only what it needs to answer, neither
+    /// the packets and requests that it has received nor what it had when a zone was flushed. Must be called within a tokio runtime.
+    pub fn start_given(streams: mpsc::UnboundedReceiver<Stream>) -> FakeSwitch {
+        let switch = FakeSwitch::serve(Listener::Given(streams));
+        switch.shared.lock().is_forgetful = true;
+        switch
     }
 
     fn serve(listener: Listener) -> FakeSwitch {
@@ -357,7 +378,7 @@ impl FakeSwitch {
         let mut state = self.shared.lock();
         let before = state.table.clone();
         change(&mut state.table);
-        state.report(&before, None);
+        state.report(&Former::between(before, &state.table), None);
     }
 
     /// Installs a group, as another controller might. Switches do not report changes of groups.
@@ -378,6 +399,25 @@ impl FakeSwitch {
     /// Whether one of the connections is that of the primary controller.
     pub fn has_primary(&self) -> bool {
         self.shared.lock().roles.has_primary()
+    }
+
+    /// How many flows, groups and buckets are in its tables.
+    pub fn sizes(&self) -> Sizes {
+        let state = self.shared.lock();
+        let groups = &state.table.groups;
+        let buckets = groups.values().map(|group| group.buckets.len()).sum();
+        Sizes { flows: state.table.flows.len(), groups: groups.len(), buckets }
+    }
+
+    /// A number that is the same for the same flows and groups within one process.
+    pub fn fingerprint(&self) -> u64 {
+        let state = self.shared.lock();
+        let mut hasher = DefaultHasher::new();
+        state.table.flows.hash(&mut hasher);
+        for group in state.table.groups.values() {
+            format!("{group:?}").hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// The messages received so far.
@@ -419,6 +459,16 @@ impl FakeSwitch {
     /// Reads at most `bytes` at a time, each time after `pause`.
     pub fn slow(&self, pause: Duration, bytes: usize) {
         self.shared.lock().slow = Some((pause, bytes.max(1)));
+    }
+
+    /// Reads as usual again after [`slow`](Self::slow).
+    pub fn quick(&self) {
+        self.shared.lock().slow = None;
+    }
+
+    /// Accepts what [`refuse`](Self::refuse) refused.
+    pub fn accept(&self) {
+        self.shared.lock().refuse = None;
     }
 
     /// Offers the versions in this bitmap in the hello message. The default is 1.5 only.

@@ -15,7 +15,7 @@ use crate::learned::Learned;
 use crate::meter::Meter;
 use crate::pipeline::Rest;
 use crate::port::Port;
-use crate::table::{Table, covers};
+use crate::table::Table;
 use crate::{FlowKey, Refused, Tunnel};
 
 /// The flow tables, groups and ports of one switch.
@@ -144,7 +144,7 @@ impl Bridge {
             if strict {
                 found.extend(table.get(&entry.matches, entry.priority).filter(concerned).cloned());
             } else {
-                let covered = |old: &&Arc<FlowEntry>| covers(&entry.matches, &old.matches);
+                let covered = |old: &&Arc<FlowEntry>| entry.matches.covers(&old.matches);
                 found.extend(table.entries().filter(concerned).filter(covered).cloned());
             }
         }

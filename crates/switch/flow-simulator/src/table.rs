@@ -190,12 +190,3 @@ fn complete(entries: &[&FlowEntry]) -> Option<u32> {
         .find(|((_, clauses), there)| there.count_ones() == u32::from(*clauses))
         .map(|((id, _), _)| id)
 }
-
-/// Whether every packet that matches `narrow` matches `wide`, compared demand by demand.
-pub(crate) fn covers(wide: &Match, narrow: &Match) -> bool {
-    wide.iter().all(|demand| {
-        narrow.get(demand.field).is_some_and(|(value, mask)| {
-            mask & demand.mask == demand.mask && value & demand.mask == demand.value
-        })
-    })
-}

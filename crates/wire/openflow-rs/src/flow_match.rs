@@ -107,6 +107,15 @@ impl Match {
         Some((value, mask))
     }
 
+    /// Whether every packet that matches `narrow` matches this, compared demand by demand.
+    pub fn covers(&self, narrow: &Match) -> bool {
+        self.iter().all(|demand| {
+            narrow.get(demand.field).is_some_and(|(value, mask)| {
+                mask & demand.mask == demand.mask && value & demand.mask == demand.value
+            })
+        })
+    }
+
     /// Checks that each field's prerequisites are matched too.
     ///
     /// # Errors

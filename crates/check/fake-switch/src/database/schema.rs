@@ -1,7 +1,10 @@
 //! The schema of the fake database: the part of `Open_vSwitch` that describes bridges, their ports, their
 //! controllers and the settings of their tables.
 
+use std::sync::{Arc, LazyLock};
+
 use ovsdb_client::open_vswitch::DATABASE;
+use ovsdb_client::schema::Schema;
 use serde_json::{Value, json};
 
 /// The references that keep a row alive: table, column, and the table that the column refers to. The rows of
@@ -37,8 +40,33 @@ pub enum SchemaVersion {
     WithZoneLimits,
 }
 
+/// A schema as `get_schema` returns it, and as types.
+pub(super) struct Published {
+    pub(super) notation: Value,
+    pub(super) types: Schema,
+}
+
+/// The schema of a version, which all databases share.
+pub(super) fn published(version: SchemaVersion) -> Arc<Published> {
+    static WITHOUT: LazyLock<Arc<Published>> =
+        LazyLock::new(|| Published::of(SchemaVersion::WithoutZoneLimits));
+    static WITH: LazyLock<Arc<Published>> = LazyLock::new(|| Published::of(SchemaVersion::WithZoneLimits));
+    match version {
+        SchemaVersion::WithoutZoneLimits => WITHOUT.clone(),
+        SchemaVersion::WithZoneLimits => WITH.clone(),
+    }
+}
+
+impl Published {
+    fn of(version: SchemaVersion) -> Arc<Published> {
+        let notation = schema(version);
+        let types = Schema::from_json(&notation).expect("the schema of the fake is well-formed");
+        Arc::new(Published { notation, types })
+    }
+}
+
 /// The result of `get_schema`.
-pub(super) fn schema(version: SchemaVersion) -> Value {
+fn schema(version: SchemaVersion) -> Value {
     let strings = || json!({"key": "string", "min": 0, "max": "unlimited"});
     let map = || json!({"key": "string", "value": "string", "min": 0, "max": "unlimited"});
     let numbers = || json!({"key": "string", "value": "integer", "min": 0, "max": "unlimited"});
@@ -95,6 +123,7 @@ pub(super) fn schema(version: SchemaVersion) -> Value {
             vec![
                 ("name", json!("string")),
                 ("interfaces", references("Interface", 1, unlimited())),
+                ("fake_bridge", json!("boolean")),
                 ("tag", optional("integer")),
                 ("trunks", json!({"key": "integer", "min": 0, "max": 4096})),
                 ("external_ids", map()),

@@ -360,8 +360,8 @@ impl Connection {
                 self.reply(stage, &id, &Value::Null, &json!("unknown database"));
             }
             "get_schema" => {
-                let notation = self.shared.lock().tables.notation.clone();
-                self.reply(stage, &id, &notation, &Value::Null);
+                let schema = self.shared.lock().tables.schema.clone();
+                self.reply(stage, &id, &schema.notation, &Value::Null);
             }
             "monitor_cond_since" => self.monitor(&id, params, "update3"),
             "monitor_cond" => self.monitor(&id, params, "update2"),
@@ -396,12 +396,12 @@ impl Connection {
     fn monitor(&self, id: &Value, params: &[Value], notification: &'static str) {
         let mut state = self.shared.lock();
         state.counts.monitors += 1;
-        let Some(monitor) = Monitor::read(params, notification, &state.tables.schema) else {
+        let Some(monitor) = Monitor::read(params, notification, &state.tables.schema.types) else {
             drop(state);
             return self.reply(Stage::Monitor, id, &Value::Null, &json!("syntax error"));
         };
         let rows: Vec<Change> = Replica::default().difference(&state.tables.rows);
-        let mut snapshot = Value::Object(monitor.updates(&state.tables.schema, &rows));
+        let mut snapshot = Value::Object(monitor.updates(&state.tables.schema.types, &rows));
         for row in snapshot.as_object_mut().into_iter().flatten().filter_map(|(_, rows)| rows.as_object_mut())
         {
             for update in row.values_mut() {

@@ -1,18 +1,17 @@
 //! The rows of the fake database, and transactions on them (RFC 7047, section 5.2).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use ovsdb_client::schema::{ColumnType, Schema};
+use ovsdb_client::schema::ColumnType;
 use ovsdb_client::{Atom, Atoms, Change, Datum, Replica, Row};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::schema::{NAMED, REFERENCES, ROOT, ROOTS, SchemaVersion, schema};
+use super::schema::{NAMED, Published, REFERENCES, ROOT, ROOTS, SchemaVersion, published};
 
 pub(super) struct Tables {
-    /// The schema as `get_schema` returns it.
-    pub(super) notation: Value,
-    pub(super) schema: Schema,
+    pub(super) schema: Arc<Published>,
     pub(super) rows: Replica,
     next_uuid: u64,
 }
@@ -44,9 +43,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 impl Tables {
     /// The database after `ovs-vsctl init`, with an ovs-vswitchd that supports both datapath types.
     pub(super) fn initialised(version: SchemaVersion) -> Tables {
-        let notation = schema(version);
-        let schema = Schema::from_json(&notation).expect("the schema of the fake is well-formed");
-        let mut tables = Tables { notation, schema, rows: Replica::default(), next_uuid: 0 };
+        let mut tables = Tables { schema: published(version), rows: Replica::default(), next_uuid: 0 };
         let row = json!({
             "ovs_version": "3.1.0",
             "datapath_types": ["set", ["netdev", "system"]],
@@ -115,14 +112,14 @@ impl Tables {
             _ => {}
         }
         let table = text("table").ok_or_else(|| syntax("a table", operation))?;
-        if !self.schema.tables.contains_key(table) {
+        if !self.schema.types.tables.contains_key(table) {
             return Err(syntax("a table of the schema", operation).into());
         }
         if op == "insert" {
             let named = text("uuid-name").and_then(|name| names.get(name)).copied();
             let uuid = named.unwrap_or_else(|| self.new_uuid());
             let mut row = Row::new(table);
-            for (column, column_type) in self.schema.tables.get(table).into_iter().flatten() {
+            for (column, column_type) in self.schema.types.tables.get(table).into_iter().flatten() {
                 row = row.with(column.clone(), column_type.default_datum());
             }
             put(staged, table, uuid, Some(assigned(row, self.values(table, operation)?)));
@@ -179,7 +176,10 @@ impl Tables {
     }
 
     fn column(&self, table: &str, column: &str) -> Result<ColumnType> {
-        self.schema.column(table, column).ok_or_else(|| syntax("a column of the schema", &json!(column)))
+        self.schema
+            .types
+            .column(table, column)
+            .ok_or_else(|| syntax("a column of the schema", &json!(column)))
     }
 
     /// The columns of member `row`.
@@ -226,8 +226,14 @@ impl Tables {
     /// The columns that a select returns.
     fn selected(&self, table: &str, operation: &Value) -> Result<Vec<String>> {
         let Some(columns) = operation.get("columns").and_then(Value::as_array) else {
-            let all =
-                self.schema.tables.get(table).into_iter().flatten().map(|(column, _)| column.to_string());
+            let all = self
+                .schema
+                .types
+                .tables
+                .get(table)
+                .into_iter()
+                .flatten()
+                .map(|(column, _)| column.to_string());
             return Ok(all.chain(["_uuid".to_owned(), "_version".to_owned()]).collect());
         };
         let columns: Vec<String> = columns.iter().filter_map(Value::as_str).map(str::to_owned).collect();

@@ -63,6 +63,20 @@ impl Vswitchd {
         changes
     }
 
+    /// Takes the numbers of all ports away but those of bridges and those that were requested, and returns the changes of the database.
+    pub(super) fn forget_numbers(rows: &mut Replica) -> Vec<Change> {
+        let mut later = rows.clone();
+        for (uuid, row) in rows.rows(Interface::TABLE) {
+            let number = row.get::<Option<i64>>("ofport").ok().flatten();
+            if number.is_some_and(|number| number != LOCAL) {
+                set(&mut later, uuid, row.clone().with("ofport", None::<i64>));
+            }
+        }
+        let changes = rows.difference(&later);
+        *rows = later;
+        changes
+    }
+
     fn datapath_of(&mut self, bridge: &str) -> u64 {
         if let Some(id) = self.datapath_ids.get(bridge) {
             return *id;

@@ -7,14 +7,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use openflow_rs::message::{BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage};
 use openflow_rs::message::{
     Features, FlowDescReply, FlowDescRequest, GroupDescReply, Hello, MeterDescReply, MeterStatsReply,
-    TlvCommand, TlvTableReply, VERSION,
+    PortDescReply, TlvCommand, TlvTableReply, VERSION,
 };
 use openflow_rs::{
-    Actions, Body, FlowEntry, FlowStats, Frame, GroupEntry, GroupKind, GroupMod, Match, Message, MeterMod,
-    MeterStats,
+    Actions, Body, FlowEntry, FlowMod, FlowStats, Frame, GroupEntry, GroupKind, GroupMod, Match, Message,
+    MeterMod, MeterStats,
 };
 use peer_connection::Stream;
 use switch_model::{Flow, FlowKey};
@@ -22,8 +23,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::sync::watch;
 
+use super::former::Former;
 use super::table::{Refusal, Table};
-use super::{Fault, Shared, Stage, entry, monitor_reply};
+use super::{Fault, Shared, Stage, State, entry, monitor_reply};
 use crate::listener::Listener;
 
 /// The number of flows in one part of a dump.
@@ -32,6 +34,15 @@ const DUMP_PART: usize = 400;
 const GROUPS_PART: usize = 1;
 /// The descriptions in a part of an endless dump.
 const PART: usize = 500;
+/// `OFPT_MULTIPART_REQUEST`.
+const MULTIPART_REQUEST: u8 = 18;
+/// `OFPT_MULTIPART_REPLY`.
+const MULTIPART_REPLY: u8 = 19;
+/// `OFPMP_TABLE_FEATURES`.
+const TABLE_FEATURES: [u8; 2] = [0, 12];
+/// The bytes that are read at a time: at first, and while more are there than that.
+const READ_LEAST: usize = 2 << 10;
+const READ_MOST: usize = 64 << 10;
 /// The bytes that [`Fault::Garbage`] sends.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
 
@@ -62,9 +73,10 @@ pub(super) async fn listen(mut listener: Listener, shared: Arc<Shared>) {
     }
 }
 
-/// A change of a flow, or of a group.
+/// A change of a flow, of all flows that a flow-mod finds, or of a group.
 enum Staged {
     Flow(FlowKey, Option<Flow>),
+    Found(FlowMod),
     Group(GroupMod),
 }
 
@@ -108,11 +120,12 @@ impl Connection {
         self.reply(0, Body::Hello(hello));
         thawed(&mut frozen).await;
         self.flush().await?;
-        let mut buffer = Vec::new();
+        let mut buffer = BytesMut::new();
+        let mut room = READ_LEAST;
         loop {
             while let Frame::Message(length) = openflow_rs::frame(&buffer).map_err(io::Error::other)? {
                 thawed(&mut frozen).await;
-                let bytes: Vec<u8> = buffer.drain(..length).collect();
+                let bytes = buffer.split_to(length);
                 let message = Message::decode(&bytes).map_err(io::Error::other)?;
                 if !self.shared.lock().receives() {
                     return Ok(());
@@ -126,10 +139,16 @@ impl Connection {
                 self.flush().await?;
             }
             let slow = self.shared.lock().slow;
-            let mut chunk = vec![0; slow.map_or(64 << 10, |(_, bytes)| bytes)];
             if let Some((pause, _)) = slow {
                 tokio::time::sleep(pause).await;
             }
+            let bytes_max = slow.map_or(room, |(_, bytes)| bytes);
+            if buffer.is_empty() {
+                // A connection that waits keeps no more than this.
+                buffer = BytesMut::with_capacity(bytes_max);
+            }
+            buffer.reserve(bytes_max);
+            let mut reader = (&mut self.stream).take(bytes_max as u64);
             thawed(&mut frozen).await;
             tokio::select! {
                 // Biased, because a switch reports earlier changes before it reads the next request.
@@ -142,9 +161,10 @@ impl Connection {
                     self.replies.extend_from_slice(&report);
                     self.flush().await?;
                 }
-                read = self.stream.read(&mut chunk) => match read? {
+                read = reader.read_buf(&mut buffer) => match read? {
                     0 => return Ok(()),
-                    read => buffer.extend_from_slice(chunk.get(..read).unwrap_or_default()),
+                    read if read == room => room = READ_MOST,
+                    _ => room = READ_LEAST,
                 },
             }
         }
@@ -256,6 +276,16 @@ impl Connection {
                 self.reply(xid, Body::FeaturesReply(Features { datapath_id: id, ..FEATURES }));
             }
             Body::BarrierRequest => self.reply(xid, Body::BarrierReply),
+            // Of the first table alone: its length, and neither name nor properties (`ofp13_table_features`).
+            Body::Unknown { kind: MULTIPART_REQUEST, data } if data.starts_with(&TABLE_FEATURES) => {
+                let data = [&TABLE_FEATURES[..], &[0; 6], &[0, 64], &[0; 62]].concat();
+                self.reply(xid, Body::Unknown { kind: MULTIPART_REPLY, data });
+            }
+            Body::Unknown { kind: MULTIPART_REQUEST, .. } => self.refuse(xid, Refusal::BAD_MULTIPART),
+            // The fake knows no ports: tools of Open vSwitch ask for their names.
+            Body::PortDescRequest(_) => {
+                self.reply(xid, Body::PortDescReply(PortDescReply { more: false, ports: Vec::new() }));
+            }
             Body::FlowDescRequest(request) => self.dump(xid, &request),
             Body::GroupDescRequest(_) => self.dump_groups(xid),
             Body::MeterDescRequest(_) => self.dump_meters(xid),
@@ -278,7 +308,12 @@ impl Connection {
                 self.shared.lock().table.options.extend(change.mappings);
             }
             Body::FlowMonitorRequest(_) => self.start_monitor(xid),
-            Body::PacketOut(packet) => self.shared.lock().packets.push(packet),
+            Body::PacketOut(packet) => {
+                let mut state = self.shared.lock();
+                if !state.is_forgetful {
+                    state.packets.push(packet);
+                }
+            }
             Body::BundleControl(control) => self.control(xid, control),
             Body::BundleAdd(add) if is_meter_mod(&add.body) => {
                 self.refuse(xid, Refusal::NOT_IN_BUNDLE);
@@ -321,6 +356,10 @@ impl Connection {
                 Body::GroupMod(change) => {
                     state.counts.group_mods += 1;
                     Table::check_group(&change).map(|()| Staged::Group(change))
+                }
+                Body::FlowMod(flow_mod) if Table::is_search(&flow_mod) => {
+                    state.counts.flow_mods += 1;
+                    Ok(Staged::Found(flow_mod))
                 }
                 Body::FlowMod(flow_mod) => {
                     state.counts.flow_mods += 1;
@@ -370,26 +409,14 @@ impl Connection {
     /// Commits all messages or none. The error names the first message that fails.
     fn commit(&mut self, staged: Vec<(u32, Staged)>) -> Result<(), (u32, Refusal)> {
         let mut state = self.shared.lock();
-        let mut table = state.table.clone();
+        let mut former = Former::default();
         for (xid, staged) in staged {
-            match staged {
-                Staged::Group(change) => {
-                    let refusal = state.refuse_groups.as_ref().and_then(|refuse| refuse(&change));
-                    let result = refusal.map_or_else(|| table.change_group(&change), Err);
-                    result.map_err(|refusal| (xid, refusal))?;
-                }
-                Staged::Flow(key, flow) => {
-                    let lacks = flow.as_ref().is_some_and(|flow| table.lacks_group(flow));
-                    let refusal = Table::refusal(state.refuse.as_ref(), &key, flow.as_ref(), true);
-                    if let Some(refusal) = refusal.or(lacks.then_some(Refusal::BAD_OUT_GROUP)) {
-                        return Err((xid, refusal));
-                    }
-                    table.apply(key, flow);
-                }
+            if let Err(refusal) = state.stage(staged, &mut former) {
+                former.restore(&mut state.table);
+                return Err((xid, refusal));
             }
         }
-        let before = std::mem::replace(&mut state.table, table);
-        state.report(&before, self.monitor.as_ref().map(|(number, _)| *number));
+        state.report(&former, self.monitor.as_ref().map(|(number, _)| *number));
         Ok(())
     }
 
@@ -401,7 +428,7 @@ impl Connection {
             let before = state.table.clone();
             let result = refusal.map_or_else(|| state.table.change_meter(change), Err);
             // Open vSwitch does not know which connection the flows of a deleted meter are gone for.
-            state.report(&before, None);
+            state.report(&Former::between(before, &state.table), None);
             result
         };
         if let Err(refusal) = result {
@@ -449,7 +476,9 @@ impl Connection {
         let flows: Vec<FlowStats> = {
             let mut state = self.shared.lock();
             state.counts.dumps += 1;
-            state.requests.push(request.clone());
+            if !state.is_forgetful {
+                state.requests.push(request.clone());
+            }
             let all = request.table == FlowDescRequest::all().table;
             let asked = |key: &FlowKey| all || key.table() == request.table;
             let flows = state.table.flows.iter().filter(|(key, _)| asked(key));
@@ -464,6 +493,35 @@ impl Connection {
             let more = parts.peek().is_some();
             let reply = FlowDescReply { more, flows: part.to_vec(), unreadable: Vec::new() };
             self.reply(xid, Body::FlowDescReply(reply));
+        }
+    }
+}
+
+impl State {
+    /// Makes a change of a bundle, unless it is refused.
+    fn stage(&mut self, staged: Staged, former: &mut Former) -> Result<(), Refusal> {
+        match staged {
+            Staged::Group(change) => {
+                let refusal = self.refuse_groups.as_ref().and_then(|refuse| refuse(&change));
+                refusal.map_or(Ok(()), Err)?;
+                former.note_group(&self.table, &change);
+                self.table.change_group(&change)
+            }
+            Staged::Found(search) => {
+                for (key, flow) in self.table.found(&search)? {
+                    former.note_flow(&self.table, &key);
+                    self.table.apply(key, flow);
+                }
+                Ok(())
+            }
+            Staged::Flow(key, flow) => {
+                let lacks = flow.as_ref().is_some_and(|flow| self.table.lacks_group(flow));
+                let refusal = Table::refusal(self.refuse.as_ref(), &key, flow.as_ref(), true);
+                refusal.or(lacks.then_some(Refusal::BAD_OUT_GROUP)).map_or(Ok(()), Err)?;
+                former.note_flow(&self.table, &key);
+                self.table.apply(key, flow);
+                Ok(())
+            }
         }
     }
 }

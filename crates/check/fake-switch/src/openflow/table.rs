@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use openflow_rs::flow::ANY_GROUP;
+use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
 use openflow_rs::message::TlvMapping;
 use openflow_rs::meter::MeterCommand;
 use openflow_rs::{
@@ -57,6 +57,8 @@ impl Refusal {
     pub(super) const NOT_IN_BUNDLE: Refusal = Refusal { error_type: 17, code: 10, at_commit: false };
     /// `OFPRRFC_STALE`.
     pub(super) const STALE_ROLE: Refusal = Refusal { error_type: 11, code: 0, at_commit: false };
+    /// `OFPBRC_BAD_MULTIPART`: the fake does not answer such a request.
+    pub(super) const BAD_MULTIPART: Refusal = Refusal { error_type: 1, code: 2, at_commit: false };
     /// `OFPBRC_IS_SLAVE`.
     pub(super) const IS_SECONDARY: Refusal = Refusal { error_type: 1, code: 10, at_commit: false };
     /// `OFPBRC_BAD_LEN`.
@@ -90,6 +92,41 @@ impl Table {
             FlowCommand::DeleteStrict if flow_mod.cookie_mask == 0 => Ok((key, None)),
             _ => Err(Refusal::BAD_COMMAND),
         }
+    }
+
+    /// Whether a flow-mod changes or deletes all flows that it finds.
+    pub fn is_search(flow_mod: &FlowMod) -> bool {
+        match flow_mod.command {
+            FlowCommand::Add => false,
+            FlowCommand::DeleteStrict => flow_mod.cookie_mask != 0,
+            FlowCommand::Delete | FlowCommand::Modify | FlowCommand::ModifyStrict => true,
+        }
+    }
+
+    /// The flows that such a flow-mod finds, each with what it becomes.
+    pub(super) fn found(&self, flow_mod: &FlowMod) -> Result<Vec<(FlowKey, Option<Flow>)>, Refusal> {
+        let FlowMod { command, entry, cookie_mask, out_port, out_group, .. } = flow_mod;
+        // Nobody who uses the fake looks for flows by what they send packets to.
+        if *out_port != PortNo::ANY || *out_group != ANY_GROUP {
+            return Err(Refusal::BAD_COMMAND);
+        }
+        let strict = matches!(command, FlowCommand::DeleteStrict | FlowCommand::ModifyStrict);
+        let exact =
+            FlowKey::new(entry.table, entry.priority, &entry.matches).map_err(|_| Refusal::BAD_LEN)?;
+        let actions = Flow::new(0, &entry.actions).map_err(|_| Refusal::BAD_LEN)?;
+        let is_meant = |key: &FlowKey, flow: &Flow| {
+            let is_there = entry.table == ALL_TABLES || key.table() == entry.table;
+            let covers = || key.matching().is_ok_and(|matching| entry.matches.covers(&matching));
+            is_there
+                && (flow.cookie() ^ entry.cookie) & cookie_mask == 0
+                && if strict { *key == exact.at(key.table(), entry.priority) } else { covers() }
+        };
+        let deletes = matches!(command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        let found = self.flows.iter().filter(|(key, flow)| is_meant(key, flow));
+        // The cookie of a flow stays when its actions change.
+        Ok(found
+            .map(|(key, flow)| (key.clone(), (!deletes).then(|| actions.with_cookie(flow.cookie()))))
+            .collect())
     }
 
     /// Applies one flow-mod. An addition replaces the flow under its key. Deleting a flow that does not exist is no

@@ -35,7 +35,9 @@ impl State {
             return Err(refusal);
         }
         self.zones.tracked.remove(&zone);
-        self.zones.flushed.push(Flushed { zone, flows: self.table.flows.clone() });
+        if !self.is_forgetful {
+            self.zones.flushed.push(Flushed { zone, flows: self.table.flows.clone() });
+        }
         Ok(())
     }
 
