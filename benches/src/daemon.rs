@@ -62,6 +62,20 @@ impl Daemon {
         self.runtime.block_on(question(&mut self.client))
     }
 
+    /// Stops it in order, and starts it again on the same folder.
+    pub(crate) fn restart(&mut self, folder: &Path) -> Result<()> {
+        kill_process(Pid::from_child(&self.child.0), Signal::TERM)?;
+        let status = self.child.0.wait()?;
+        ensure!(status.success(), "the controller ended: {status}");
+        *self = Daemon::start(folder)?;
+        Ok(())
+    }
+
+    /// The processor time of its threads that still run.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        self.child.cpu()
+    }
+
     /// Its memory now, in mebibytes.
     pub(crate) fn resident_mib(&self) -> Result<f64> {
         self.child.resident_mib()

@@ -153,6 +153,18 @@ enum Bench {
     FirstPacket,
     /// How many flows a host has: with more hosts, larger switches, more VMs
     Growth,
+    /// A real controller and thousands of simulated switches on real sockets: cold start, changes, restart, faults
+    Scale {
+        /// Routers, and how they reach hosts
+        #[arg(long)]
+        reach: Option<network::Reach>,
+        /// ACLs, and what they do with packets that they let pass
+        #[arg(long)]
+        acls: Option<network::Acls>,
+        /// Write the curve of the cold start to this file, as SVG
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
     /// The memory of a whole controller after a start
     Daemon {
         /// The number of hosts
@@ -307,6 +319,10 @@ fn main() -> Result<()> {
         Bench::TracedRun { file, packet, at } => say(&network::traced::run(file, *packet, *at)?),
         Bench::FirstPacket => first_packet::print(arguments.runs),
         Bench::Growth => network::growth::print(),
+        Bench::Scale { reach, acls, svg } => {
+            let run = network::Run { reach: *reach, acls: *acls, ..arguments.network() };
+            network::scale::print(run, svg.as_deref())
+        }
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::Api { hosts } => api::print(*hosts),
         Bench::Tls => tls::print(arguments.runs),

@@ -1,5 +1,5 @@
-//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask release`,
-//! `cargo xtask package`.
+//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask scale`,
+//! `cargo xtask sim-switches`, `cargo xtask release`, `cargo xtask package`.
 //!
 //! Each prepares the machine ([`setup`]) and then runs programs of the workspace. This crate depends on no other crate
 //! of Weft except what the lab needs, so it builds in seconds.
@@ -54,6 +54,18 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Thousands of simulated Open vSwitches on the loopback interface, in a release build, until Ctrl-C
+    SimSwitches {
+        /// Passed on; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// A real controller and 3,000 simulated switches: cold start, changes, restart, faults, in a release build
+    Scale {
+        /// Passed on; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Speed and memory, ours and the baselines side by side, in a release build
     Bench {
         /// Passed on to the benchmarks; `--help` lists them
@@ -92,6 +104,8 @@ fn run(task: Task) -> Result<()> {
         Task::Package(arguments) => package::run(&arguments),
         Task::Soak(soak) => soak.run(),
         Task::Mutate { arguments } => mutate::mutate(&arguments),
+        Task::SimSwitches { arguments } => sim_switches(&arguments),
+        Task::Scale { arguments } => bench(&[vec!["scale".to_owned()], arguments].concat()),
         Task::Bench { arguments } => bench(&arguments),
     }
 }
@@ -126,6 +140,20 @@ fn bench(arguments: &[String]) -> Result<()> {
         .with_context(|| format!("cannot start {}", benches.display()))?;
     if !status.success() {
         bail!("the benchmarks failed ({status})");
+    }
+    Ok(())
+}
+
+/// Builds simulated switches, and runs them until they are told to end.
+fn sim_switches(arguments: &[String]) -> Result<()> {
+    cargo(&["build", "--release", "--package", "sim-switches"], None)?;
+    let program = release_build("sim-switches")?;
+    let status = Command::new(&program)
+        .args(arguments)
+        .status()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    if !status.success() {
+        bail!("the simulated switches failed ({status})");
     }
     Ok(())
 }

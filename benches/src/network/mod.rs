@@ -3,7 +3,8 @@
 //!
 //! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
 //! and then changes some, [`routed`] does so with routers, [`filtered`] with ACLs, [`growth`] counts flows of networks of several shapes,
-//! [`traced`] traces packets, [`restart`] starts an engine again from saved rows, [`started`] a controller, [`inside`] runs the rules inside timely.
+//! [`traced`] traces packets, [`restart`] starts an engine again from saved rows, [`started`] a controller, [`inside`] runs the rules
+//! inside timely, [`scale`] has simulated switches on real sockets.
 
 mod drive;
 pub(crate) mod filtered;
@@ -11,6 +12,7 @@ pub(crate) mod growth;
 pub(crate) mod inside;
 pub(crate) mod restart;
 pub(crate) mod routed;
+pub(crate) mod scale;
 pub(crate) mod started;
 pub(crate) mod traced;
 mod world;

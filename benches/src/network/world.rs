@@ -75,6 +75,11 @@ impl Step {
         self.created.push(ObjectKey::new(kind, id));
     }
 
+    /// The objects that are created.
+    pub(super) fn created(&self) -> &[ObjectKey] {
+        &self.created
+    }
+
     /// The inverse of the step.
     pub(super) fn inverse(&self) -> Step {
         let Step { documents, created, delete_objects, insert, delete } = self.clone();
