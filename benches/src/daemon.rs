@@ -64,9 +64,7 @@ impl Daemon {
 
     /// Stops it in order, and starts it again on the same folder.
     pub(crate) fn restart(&mut self, folder: &Path) -> Result<()> {
-        kill_process(Pid::from_child(&self.child.0), Signal::TERM)?;
-        let status = self.child.0.wait()?;
-        ensure!(status.success(), "the controller ended: {status}");
+        self.end()?;
         *self = Daemon::start(folder)?;
         Ok(())
     }
@@ -93,6 +91,10 @@ impl Daemon {
 
     /// Stops it in order, and waits for its end.
     pub(crate) fn stop(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.child.0), Signal::TERM)?;
         let status = self.child.0.wait()?;
         ensure!(status.success(), "the controller ended: {status}");
