@@ -43,14 +43,18 @@ fn words(command: &str) -> Vec<String> {
     words.collect()
 }
 
-/// An answer without what two runs of one switch differ in, transaction ids and times, and without the message that an error quotes, which a
-/// simulated switch does not keep.
+/// An answer without what two runs of one switch differ in, transaction ids, times and the reason of a broken connection (which of the two
+/// sides closed it first), and without the message that an error quotes, which a simulated switch does not keep.
 fn told(text: &str) -> String {
     let mut told: Vec<String> = Vec::new();
     for line in text.lines() {
         let is_kept = |word: &&str| !word.starts_with("(xid=0x") && !word.starts_with("duration=");
         let line = line.split(' ').filter(is_kept).collect::<Vec<_>>().join(" ");
-        let line = line.split(" for: ").next().unwrap_or_default().trim_end().to_owned();
+        let line = line.split(" for: ").next().unwrap_or_default().trim_end();
+        let line = match line.split_once("failed to connect to socket (") {
+            Some((before, _reason)) => format!("{before}failed to connect to socket"),
+            None => line.to_owned(),
+        };
         let is_error = line.contains("OFPT_ERROR") || line.starts_with("Error ");
         told.push(line);
         if is_error {
