@@ -9,6 +9,7 @@ mod curve;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,9 +18,10 @@ use nlog_data::Value;
 use objects::ObjectKey;
 use serde_json::Value as Json;
 use sim_switches::faults::{Faults, Kind};
-use sim_switches::{Fleet, Layout};
+use sim_switches::{Fleet, Layout, Totals};
 use tokio::runtime::Runtime;
 use weft_client::Client;
+use weft_client::pb::SwitchStatus;
 
 use super::Run;
 use super::world::{Step, World};
@@ -37,6 +39,8 @@ const MOVES: usize = 3000;
 /// Faults a second, and how long.
 const FAULTS_EACH: Duration = Duration::from_millis(100);
 const FAULTS_LAST: Duration = Duration::from_secs(30);
+/// The pause between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The longest that hosts may take to be in sync.
 const DEADLINE: Duration = Duration::from_mins(30);
 
@@ -52,6 +56,37 @@ struct Scale {
     folder: PathBuf,
     /// The host of each port that is plugged in.
     plugged: BTreeMap<String, usize>,
+}
+
+/// How far the hosts are.
+#[derive(PartialEq)]
+struct State {
+    hosts: usize,
+    synced: usize,
+    /// The ports that hosts have reported, in all.
+    reported: u64,
+    /// The hosts that have not reported the number of ports that are plugged in.
+    other_ports: usize,
+    /// Whether a transaction has taken long and goes on.
+    is_busy: bool,
+    last_txn: u64,
+    totals: Totals,
+}
+
+impl State {
+    fn is_done(&self) -> bool {
+        self.synced == self.hosts && self.other_ports == 0 && !self.is_busy
+    }
+}
+
+impl Display for State {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let State { hosts, synced, reported, other_ports, .. } = self;
+        write!(
+            f,
+            "{synced} of {hosts} hosts are in sync, {reported} ports reported, {other_ports} hosts to report"
+        )
+    }
 }
 
 /// Prints the figures, and writes the curve of the start to this file.
@@ -137,25 +172,47 @@ impl Scale {
         Ok(objects)
     }
 
-    /// Waits until every host is in sync and has reported its ports, and returns how long that took.
+    /// Waits until every host is in sync and has reported its ports, and nothing changes from one look to the next: a report that is still on
+    /// its way changes hosts that are in sync. Returns when the first of the two looks was.
     fn in_sync(&mut self, what: &str) -> Result<Duration> {
         let begun = Instant::now();
-        let vifs = self.plugged.len() as u64;
-        let mut said = Instant::now();
+        let (mut said, mut before) = (begun, None);
         loop {
-            let status = self.daemon.ask(async |client| Ok(client.status().await?))?;
-            let synced = status.switches.iter().filter(|switch| switch.connected && switch.synced).count();
-            let reported: u64 = status.switches.iter().map(|switch| switch.vifs).sum();
-            if synced == self.layout.hosts && reported == vifs && status.engine.is_none() {
-                return Ok(begun.elapsed());
+            let (at, state) = (begun.elapsed(), self.state()?);
+            if state.is_done() && before.as_ref().is_some_and(|(_, before)| *before == state) {
+                return Ok(before.map_or(at, |(at, _)| at));
             }
             if said.elapsed() > Duration::from_secs(5) {
-                progress(&format!("{what}: {synced} hosts in sync, {reported} of {vifs} ports reported"));
+                progress(&format!("{what}: {state}"));
                 said = Instant::now();
             }
-            ensure!(begun.elapsed() < DEADLINE, "{what}: {synced} hosts are in sync after {DEADLINE:?}");
-            std::thread::sleep(Duration::from_millis(100));
+            ensure!(at < DEADLINE, "{what}: after {DEADLINE:?}, {state}");
+            before = Some((at, state));
+            std::thread::sleep(LOOK_EVERY);
         }
+    }
+
+    /// The controller's and the hosts' state.
+    fn state(&mut self) -> Result<State> {
+        let status = self.daemon.ask(async |client| Ok(client.status().await?))?;
+        let mut unreported = vec![0_i64; self.layout.hosts];
+        for host in self.plugged.values() {
+            unreported[*host] += 1;
+        }
+        for switch in &status.switches {
+            let host = number_of(&switch.node).context("a host has a number")?;
+            unreported[host] -= i64::try_from(switch.vifs)?;
+        }
+        let is_synced = |switch: &&SwitchStatus| switch.connected && switch.synced;
+        Ok(State {
+            hosts: self.layout.hosts,
+            synced: status.switches.iter().filter(is_synced).count(),
+            reported: status.switches.iter().map(|switch| switch.vifs).sum(),
+            other_ports: unreported.iter().filter(|count| **count != 0).count(),
+            is_busy: status.engine.is_some(),
+            last_txn: status.last_txn,
+            totals: self.fleet.totals(),
+        })
     }
 
     /// Declares the whole network.
@@ -171,7 +228,7 @@ impl Scale {
         }
         let declared = begun.elapsed();
         let samples = self.sampled(watch, begun)?;
-        let took = begun.elapsed();
+        let took = samples.samples.last().context("there is a sample")?.at;
         let totals = self.fleet.totals();
         say(
             &format!("{count} objects declared until all hosts are in sync, s"),
@@ -199,28 +256,29 @@ impl Scale {
     /// Counts flows until all hosts are in sync.
     fn sampled(&mut self, watch: Watch, begun: Instant) -> Result<Samples> {
         let mut samples = Vec::new();
-        let fleet = &self.fleet;
-        let (daemon, hosts, vifs) = (&mut self.daemon, self.layout.hosts, self.plugged.len() as u64);
+        let mut before: Option<State> = None;
         loop {
-            let totals = fleet.totals();
-            let status = daemon.ask(async |client| Ok(client.status().await?))?;
-            let synced = status.switches.iter().filter(|switch| switch.connected && switch.synced).count();
-            let reported: u64 = status.switches.iter().map(|switch| switch.vifs).sum();
-            let at = begun.elapsed();
+            let (at, mut state) = (begun.elapsed(), self.state()?);
+            // The user's requests change no switch.
+            state.last_txn = 0;
+            let State { synced, reported, ref totals, .. } = state;
             samples.push(Sample { at, flows: totals.flows, synced, reported });
             if samples.len() % 20 == 0 {
+                let mib = self.daemon.resident_mib()?;
                 progress(&format!(
-                    "{:.0} s: {} flows, {synced} hosts in sync, {reported} ports reported, {:.0} MiB",
+                    "{:.0} s: {} flows, {state}, {mib:.0} MiB",
                     at.as_secs_f64(),
-                    totals.flows,
-                    daemon.resident_mib()?
+                    totals.flows
                 ));
             }
-            if synced == hosts && reported == vifs && status.engine.is_none() {
+            if state.is_done() && before.as_ref() == Some(&state) {
+                // The look before found the same.
+                samples.pop();
                 return Ok(Samples { samples, asked: watch.finish()? });
             }
-            ensure!(at < DEADLINE, "{synced} of {hosts} hosts are in sync after {DEADLINE:?}");
-            std::thread::sleep(Duration::from_millis(250));
+            ensure!(at < DEADLINE, "after {DEADLINE:?}, {state}");
+            before = Some(state);
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 
