@@ -56,6 +56,9 @@ pub struct Timing {
     pub backoff_min: Duration,
     /// The longest delay. A connection that lasts this long resets the delay to the shortest.
     pub backoff_max: Duration,
+    /// The delay before something is tried again on a connection that works: what the switch refused, or a report of its database that is
+    /// about to come.
+    pub retry_after: Duration,
     /// The time allowed for connecting, and again for exchanging hello and features.
     pub handshake_max: Duration,
     /// The silence on a connection after which the switch is probed with an echo request.
@@ -95,7 +98,8 @@ impl Default for Timing {
     fn default() -> Self {
         Timing {
             backoff_min: Duration::from_millis(50),
-            backoff_max: Duration::from_secs(2),
+            backoff_max: Duration::from_mins(1),
+            retry_after: Duration::from_secs(2),
             handshake_max: Duration::from_secs(5),
             probe_after: Duration::from_secs(5),
             stall_max: Duration::from_secs(10),

@@ -331,7 +331,7 @@ impl Watcher {
                 }
                 () = self.rivals.changed() => if connected { self.report(false) },
                 () = tokio::time::sleep_until(self.scrub_at), if connected => Box::pin(self.scrub()).await,
-                () = tokio::time::sleep(self.timing.backoff_max), if retry => {
+                () = tokio::time::sleep(self.timing.retry_after), if retry => {
                     Box::pin(self.look()).await;
                     self.report(false);
                 }

@@ -172,7 +172,7 @@ impl Driver {
                 () = self.intent.changed() => {}
                 _ = self.database.status.changed() => {}
                 _ = self.openflow.status.changed() => {}
-                () = tokio::time::sleep(self.timing.backoff_max), if pass == Pass::Later => {}
+                () = tokio::time::sleep(self.timing.retry_after), if pass == Pass::Later => {}
                 () = tokio::time::sleep_until(wake_at), if is_read => {}
             }
         }

@@ -351,7 +351,7 @@ impl Keeper {
         changes: &mut identity::Changes,
     ) -> Result<(), SessionError> {
         // ovs-vswitchd writes a new id to the database shortly after the bridge uses it.
-        let patience = self.timing.backoff_max;
+        let patience = self.timing.retry_after;
         let mut late = std::pin::pin!(tokio::time::sleep(patience));
         let mut told = false;
         loop {

@@ -13,7 +13,7 @@ use crate::support::flows::{TUNNEL_OPTION, flows};
 /// Default limits, which a busy machine does not reach, and fast reconnecting.
 pub fn patient() -> Timing {
     let (backoff_min, backoff_max) = (Duration::from_millis(5), Duration::from_millis(50));
-    Timing { backoff_min, backoff_max, ..Timing::default() }
+    Timing { backoff_min, backoff_max, retry_after: backoff_max, ..Timing::default() }
 }
 
 /// Limits short enough to wait for. A test that uses them must allow for one that is reached without a fault.
