@@ -97,7 +97,10 @@ pub enum Event {
     /// Do not compute it, for this reason, which the status tells.
     PutAside(Task, String),
     /// Compare all that was observed: at the end of each group, and whenever [`Machine::looks_at`] says so.
-    Look,
+    Look {
+        /// Whether no news of switches waits. While some does, no connection is judged: what waits may say that a host is connected.
+        heard_all: bool,
+    },
     /// All of [`Machine::records`] are on disk.
     Journalled,
     /// None of them is, for this reason, and the journal is as it was.
@@ -256,7 +259,7 @@ impl Machine {
             Event::News(news) => self.news(news),
             Event::Task(task) => self.run(task, now)?,
             Event::PutAside(task, why) => self.put_aside(task, why),
-            Event::Look => self.look(),
+            Event::Look { heard_all } => self.look(heard_all),
             Event::Journalled => return Ok(self.journalled(now)),
             Event::Unwritten(why) => return self.unwritten(&why),
         }

@@ -181,7 +181,7 @@ impl Worker {
     fn group(&mut self, mut input: Option<Input>) -> Result<(), EngineError> {
         self.adjust();
         let begun = Instant::now();
-        let mut taken = 0;
+        let (mut taken, mut heard) = (0, false);
         while let Some(this) = input {
             match this {
                 // An edit of the engine cannot be undone together with what came before it.
@@ -194,6 +194,7 @@ impl Worker {
                 Input::Query(query) if query.is_wanted() => self.queries.push(query),
                 Input::Query(_) => {}
                 Input::News(news) => {
+                    heard = true;
                     self.requests.metrics.heard(&news.what);
                     self.requests.activity.begin(Work::Switch(news.node.clone()));
                     self.stages.news(&news);
@@ -207,7 +208,9 @@ impl Worker {
             let full = taken >= GROUP_MAX || begun.elapsed() >= GROUP_TIME || self.is_stopped();
             input = if full { None } else { self.waiting() };
         }
-        self.step(Event::Look)
+        // The queue of news is bounded: when news has been taken from it, more may be about to come.
+        let heard_all = !heard && self.news.is_empty();
+        self.step(Event::Look { heard_all })
     }
 
     /// Takes other settings, if there are any.

@@ -113,15 +113,17 @@ impl Machine {
         }
     }
 
-    /// Compares what was observed of all switches with the rules.
-    pub(super) fn look(&mut self) {
+    /// Compares what was observed of all switches with the rules, and their connections if all news has been heard.
+    pub(super) fn look(&mut self, heard_all: bool) {
         self.fleet.pass();
         if !self.rests() {
             if self.retry_at.take().is_some() {
                 self.core.retry_all();
             }
             self.to_compare.extend(self.fleet.differing().into_iter().map(Comparison::Switch));
-            self.to_compare.push_back(Comparison::Connections);
+            if heard_all {
+                self.to_compare.push_back(Comparison::Connections);
+            }
         }
         self.to_compare.push_back(Comparison::Retries(RETRIES_MAX));
         self.measure();

@@ -283,6 +283,22 @@ fn d6_a_controller_that_is_cut_off_says_so_and_changes_nothing() {
     assert!(world.is_lost("hv2"));
 }
 
+#[test]
+fn d6_no_connection_is_judged_while_news_of_switches_waits() {
+    let mut world = World::new(Patience { most_lost: 100, ..Patience::default() });
+    for host in HOSTS {
+        Real::default().tell(&mut world, host);
+    }
+    Real::leave(&mut world, "hv1");
+    for _ in 0..60 {
+        world.now.instant += Duration::from_secs(1);
+        world.group_before(None, false);
+    }
+    assert!(!world.is_lost("hv1"), "the news that waits may say that it is back");
+    world.pass(Duration::from_secs(1));
+    assert!(world.is_lost("hv1"));
+}
+
 /// What is logged at `warn` and above while a function runs.
 fn warnings(run: impl FnOnce()) -> String {
     #[derive(Clone, Default)]

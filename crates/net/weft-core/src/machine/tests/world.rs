@@ -180,9 +180,18 @@ impl World {
         self.carry_out(effects)
     }
 
-    /// A group of one event.
+    /// A group of one event, after which no other waits.
     pub(super) fn group(&mut self, event: Option<Event>) -> Vec<Result<Applied, Refusal>> {
-        for event in event.into_iter().chain([Event::Look]) {
+        self.group_before(event, true)
+    }
+
+    /// A group of one event, after which news of switches may wait.
+    pub(super) fn group_before(
+        &mut self,
+        event: Option<Event>,
+        heard_all: bool,
+    ) -> Vec<Result<Applied, Refusal>> {
+        for event in event.into_iter().chain([Event::Look { heard_all }]) {
             assert_eq!(self.step(event), [], "nothing is answered before it is on disk");
         }
         let event = if self.works {
