@@ -1,11 +1,10 @@
 //! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask scale`,
-//! `cargo xtask sim-switches`, `cargo xtask release`, `cargo xtask package`.
+//! `cargo xtask sim-switches`, `cargo xtask sim`, `cargo xtask release`, `cargo xtask package`.
 //!
 //! Each prepares the machine ([`setup`]) and then runs programs of the workspace. This crate depends on no other crate
 //! of Weft except what the lab needs, so it builds in seconds.
 
 mod deny;
-mod mutate;
 mod package;
 mod release;
 mod setup;
@@ -60,6 +59,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// The controller's core with drivers, switches, network, disk and clock in one thread, all of which fail, from a seed, in a release build
+    Sim {
+        /// Passed on; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// A real controller and 3,000 simulated switches: cold start, changes, restart, faults, in a release build
     Scale {
         /// Passed on; `--help` lists them
@@ -103,8 +108,9 @@ fn run(task: Task) -> Result<()> {
         Task::Release => release::run().map(drop),
         Task::Package(arguments) => package::run(&arguments),
         Task::Soak(soak) => soak.run(),
-        Task::Mutate { arguments } => mutate::mutate(&arguments),
-        Task::SimSwitches { arguments } => sim_switches(&arguments),
+        Task::Mutate { arguments } => build_and_run("mutation", &arguments),
+        Task::SimSwitches { arguments } => build_and_run("sim-switches", &arguments),
+        Task::Sim { arguments } => build_and_run("simulation", &arguments),
         Task::Scale { arguments } => bench(&[vec!["scale".to_owned()], arguments].concat()),
         Task::Bench { arguments } => bench(&arguments),
     }
@@ -132,28 +138,25 @@ fn bench(arguments: &[String]) -> Result<()> {
         ],
         None,
     )?;
-    let benches = release_build("weft-bench")?;
-    let status = Command::new(&benches)
+    run_release_build("weft-bench", arguments)
+}
+
+/// Builds a package, and runs its program.
+fn build_and_run(package: &str, arguments: &[String]) -> Result<()> {
+    cargo(&["build", "--release", "--package", package], None)?;
+    run_release_build(package, arguments)
+}
+
+/// Runs a program of the release build.
+fn run_release_build(name: &str, arguments: &[String]) -> Result<()> {
+    let program = release_build(name)?;
+    let status = Command::new(&program)
         .args(arguments)
         .env("PATH", with_system_folders())
         .status()
-        .with_context(|| format!("cannot start {}", benches.display()))?;
-    if !status.success() {
-        bail!("the benchmarks failed ({status})");
-    }
-    Ok(())
-}
-
-/// Builds simulated switches, and runs them until they are told to end.
-fn sim_switches(arguments: &[String]) -> Result<()> {
-    cargo(&["build", "--release", "--package", "sim-switches"], None)?;
-    let program = release_build("sim-switches")?;
-    let status = Command::new(&program)
-        .args(arguments)
-        .status()
         .with_context(|| format!("cannot start {}", program.display()))?;
     if !status.success() {
-        bail!("the simulated switches failed ({status})");
+        bail!("{name} failed ({status})");
     }
     Ok(())
 }

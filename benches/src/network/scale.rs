@@ -414,8 +414,8 @@ impl Scale {
         let flows = self.flows();
         let mut faults = Faults::new(self.run.divisor as u64);
         self.runtime.block_on(async {
-            let _ended = tokio::time::timeout(FAULTS_LAST, faults.run(&self.fleet, FAULTS_EACH)).await;
-            faults.finish(&self.fleet);
+            let _ended = tokio::time::timeout(FAULTS_LAST, faults.run(self.fleet.hosts(), FAULTS_EACH)).await;
+            faults.finish(self.fleet.hosts());
         });
         let count: usize = faults.counted().values().sum();
         let took = self.in_sync("after the faults")?;

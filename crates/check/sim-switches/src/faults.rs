@@ -8,7 +8,7 @@ use fake_switch::{database, openflow};
 use test_random::Random;
 use tokio::time::{Instant, sleep_until};
 
-use crate::{Fleet, SimulatedHost};
+use crate::SimulatedHost;
 
 /// How long a host that stands still, is slow or refuses does so at most.
 const LASTS_MOST: Duration = Duration::from_secs(20);
@@ -117,43 +117,48 @@ impl Faults {
     }
 
     /// Has the next fault happen, and returns its host and its kind. Hosts whose time has come are well again first.
-    pub fn next(&mut self, fleet: &Fleet) -> Option<(usize, Kind)> {
-        self.end(fleet, Instant::now());
+    pub fn next(&mut self, hosts: &[SimulatedHost]) -> Option<(usize, Kind)> {
         let kind = *self.random.pick(&Kind::ALL);
-        let number = self.random.below(fleet.hosts().len().max(1) as u64) as usize;
-        let host = fleet.host(number)?;
+        let number = self.random.below(hosts.len().max(1) as u64) as usize;
+        self.happens(hosts, number, kind).then_some((number, kind))
+    }
+
+    /// Has a fault of this kind happen at a host. Returns whether the host is there. Hosts whose time has come are well again first.
+    pub fn happens(&mut self, hosts: &[SimulatedHost], number: usize, kind: Kind) -> bool {
+        self.end(hosts, Instant::now());
+        let Some(host) = hosts.get(number) else { return false };
         self.strike(host, number, kind);
         *self.counted.entry(kind).or_default() += 1;
         self.struck.insert((kind, number));
-        Some((number, kind))
+        true
     }
 
     /// Faults at this rate, until the future is dropped.
-    pub async fn run(&mut self, fleet: &Fleet, each: Duration) {
+    pub async fn run(&mut self, hosts: &[SimulatedHost], each: Duration) {
         let mut next = Instant::now();
         loop {
             next += each;
             sleep_until(next).await;
-            self.next(fleet);
+            self.next(hosts);
         }
     }
 
     /// All hosts are well again, at once.
-    pub fn finish(&mut self, fleet: &Fleet) {
+    pub fn finish(&mut self, hosts: &[SimulatedHost]) {
         self.ending.clear();
-        for host in fleet.hosts() {
+        for host in hosts {
             host.switch().forget_faults();
             host.database().forget_faults();
             heal(host);
         }
     }
 
-    fn end(&mut self, fleet: &Fleet, now: Instant) {
+    fn end(&mut self, hosts: &[SimulatedHost], now: Instant) {
         let mut still = Vec::new();
         for (end, number) in self.ending.drain(..) {
             if end > now {
                 still.push((end, number));
-            } else if let Some(host) = fleet.host(number) {
+            } else if let Some(host) = hosts.get(number) {
                 heal(host);
             }
         }

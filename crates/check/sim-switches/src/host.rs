@@ -20,10 +20,13 @@ pub struct SimulatedHost {
     database: FakeDatabase,
 }
 
-/// Where the connections of a host go.
-pub(crate) struct Streams {
-    pub(crate) to_switch: UnboundedSender<Stream>,
-    pub(crate) to_database: UnboundedSender<Stream>,
+/// Where whoever accepts the connections of a host puts them.
+#[derive(Debug)]
+pub struct Streams {
+    /// Those of its switch.
+    pub to_switch: UnboundedSender<Stream>,
+    /// Those of its database.
+    pub to_database: UnboundedSender<Stream>,
 }
 
 /// What hosts have, and what they have received since they started.
@@ -72,7 +75,9 @@ impl Sum for Totals {
 }
 
 impl SimulatedHost {
-    pub(crate) fn start(id: String, number: usize) -> (SimulatedHost, Streams) {
+    /// Starts a host with an empty integration bridge, and says where its connections go. Hosts with different numbers have different
+    /// datapath ids. Must be called within a tokio runtime.
+    pub fn start(id: String, number: usize) -> (SimulatedHost, Streams) {
         let (to_switch, of_switch) = mpsc::unbounded_channel();
         let (to_database, of_database) = mpsc::unbounded_channel();
         let switch = FakeSwitch::start_given(of_switch);

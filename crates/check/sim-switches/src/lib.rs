@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 
 use tokio::task::AbortHandle;
 
-pub use host::{SimulatedHost, Totals};
+pub use host::{SimulatedHost, Streams, Totals};
 
 /// Where the hosts are, and how many there are.
 #[derive(Debug, Clone)]

@@ -105,14 +105,14 @@ async fn run(arguments: &Arguments) -> io::Result<()> {
                 return Ok(());
             }
             Some(line) = commands.recv() => match line.as_str() {
-                "fault" => println!("{:?}", faults.next(&fleet)),
-                "heal" => faults.finish(&fleet),
+                "fault" => println!("{:?}", faults.next(fleet.hosts())),
+                "heal" => faults.finish(fleet.hosts()),
                 "show" => println!("{}\n{}", described(&fleet.totals()), counted(&faults)),
                 line => if let Err(why) = command(&fleet, line) {
                     eprintln!("{line}: {why}");
                 }
             },
-            _ = next_fault.tick(), if arguments.faults > 0.0 => drop(faults.next(&fleet)),
+            _ = next_fault.tick(), if arguments.faults > 0.0 => drop(faults.next(fleet.hosts())),
             _ = reports.tick() => {
                 let totals = fleet.totals();
                 if totals != shown {

@@ -98,8 +98,8 @@ fn a_seed_has_the_same_faults_and_all_kinds_come() {
     let _in_it = runtime.enter();
     let runs = [7, 7, 8].map(|seed| {
         let mut faults = Faults::new(seed);
-        let happened: Vec<_> = (0..400).map(|_| faults.next(&fleet).unwrap()).collect();
-        faults.finish(&fleet);
+        let happened: Vec<_> = (0..400).map(|_| faults.next(fleet.hosts()).unwrap()).collect();
+        faults.finish(fleet.hosts());
         assert_eq!(faults.counted().len(), Kind::ALL.len());
         happened
     });

@@ -473,6 +473,8 @@ impl Driver {
         let scrub = self.scrub_at <= tokio::time::Instant::now();
         if scrub {
             self.scrub_at = tokio::time::Instant::now() + self.timing.scrub_every;
+            // What a switch had no room for, it may take by now.
+            self.intent.lock().forwarding.retry_refused();
         }
         let missed = self.intent.lock().forwarding.has_missed_changes();
         self.report_foreign_changes();

@@ -183,6 +183,11 @@ macro_rules! kinds {
                 0 $(+ self.$field.ledger.refused())*
             }
 
+            /// Schedules a retry of all that the switch refuses.
+            pub(crate) fn retry_refused(&mut self) {
+                $(self.$field.ledger.retry(|_| true);)*
+            }
+
             /// All outstanding changes as one batch, or `None` if the switch is in sync. At most one batch is in flight.
             pub(crate) fn take(&mut self) -> Option<Batch> {
                 // A flow may have been refused because something that it uses was missing.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flow, flows};
-use crate::support::setting::{Setting, config, desired, patient, refused_total, some_flows};
+use crate::support::setting::{Setting, adding, config, desired, patient, refused_total, some_flows};
 
 fn foreign(event: &Event) -> Option<(usize, Vec<ForeignChange>, Duration)> {
     match event {
@@ -292,4 +292,28 @@ async fn d30_a_scrub_of_a_switch_in_sync_changes_and_reports_nothing() {
     }
     let told = |event: &Event| foreign(event).is_some() || repaired(event).is_some();
     assert!(!driven.seen.iter().any(told), "{:#?}", driven.seen);
+}
+
+/// A switch that had no room takes the flow later, and nothing else says that it would.
+#[tokio::test(start_paused = true)]
+async fn a_refused_flow_is_tried_again_at_each_scrub_and_no_more_often() {
+    let setting = Setting::new();
+    setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
+    let mut driven = setting.drive(scrubbing());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    driven.handle.push(1, adding(&["table=66, actions=output:1"]));
+    let refused = |event: &Event| matches!(event, Event::Refused { .. }).then_some(());
+    driven.wait("the refusal", refused).await;
+    let (began, before) = (Instant::now(), setting.fake.counts().flow_mods);
+    driven.wait("another refusal", refused).await;
+    driven.wait("and another", refused).await;
+    assert!(began.elapsed() >= scrubbing().scrub_every, "{:?}", began.elapsed());
+    assert_eq!(setting.fake.counts().flow_mods, before + 2);
+
+    setting.fake.accept();
+    driven.wait("nothing refused", |event| (refused_total(event) == Some(0)).then_some(())).await;
+    let mut want = some_flows(5);
+    want.extend(flows(&["table=66, actions=output:1"]));
+    assert_eq!(setting.fake.flows(), want);
 }

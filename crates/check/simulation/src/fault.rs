@@ -1,0 +1,131 @@
+//! The kinds of fault. `docs/internals/simulation.md` lists them.
+
+use sim_switches::faults;
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A fault of a simulated switch or database.
+    Host(faults::Kind),
+    /// Something else that fails.
+    Other(Other),
+}
+
+/// What fails besides switches and databases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Other {
+    /// A host loses power, and comes back without flows.
+    HostDies,
+    /// Connections of a host end while bytes are on their way.
+    LinkReset,
+    /// A connection ends in the middle of a message: after so many bytes.
+    LinkCut,
+    /// A connection carries no more bytes from some byte on, and stays open.
+    LinkStalls,
+    /// Nobody listens at a host.
+    LinkRefuses,
+    /// A host is dialled, and nothing answers.
+    LinkHangs,
+    /// Bytes take long.
+    LinkIsSlow,
+    /// Bytes arrive one or few at a time.
+    LinkTrickles,
+    /// A host is cut off, and its connections do not end.
+    HostPartitioned,
+    /// Bytes of a host arrive, and those to it do not.
+    HostDeaf,
+    /// Most hosts are cut off at once.
+    ControllerPartitioned,
+    /// The controller is killed between two transactions.
+    Killed,
+    /// The controller is killed before it writes to the journal.
+    KilledBeforeWriting,
+    /// The controller is killed while it writes: some of the records are on disk.
+    KilledWhileWriting,
+    /// The controller is killed when its records are on disk, and nobody has an answer.
+    KilledAfterWriting,
+    /// The controller is killed, and killed again as soon as it has started.
+    KilledTwice,
+    /// The controller is down for long.
+    KilledForLong,
+    /// The controller is stopped in order and started again.
+    Restarted,
+    /// The controller computes for long.
+    EngineBusy,
+    /// The controller before is not dead: it goes on beside the one that has taken its place.
+    FormerGoesOn,
+    /// Another controller, with a journal of its own, manages the same hosts.
+    OtherController,
+    /// A write to the journal fails.
+    WriteFails,
+    /// The disk is full for some time.
+    DiskFull,
+    /// A write to the journal takes long.
+    WriteIsSlow,
+    /// The clock on the wall jumps ahead.
+    ClockAhead,
+    /// The clock on the wall jumps back.
+    ClockBack,
+    /// A client is gone before its request is computed.
+    ClientVanishes,
+    /// A client asks again with the same key.
+    ClientRepeats,
+    /// A client asks for what is wrong.
+    ClientErrs,
+    /// Clients ask for much at once.
+    ClientsFlood,
+    /// Two hosts have an interface of one port.
+    PortTwice,
+}
+
+impl Other {
+    /// All of them.
+    pub const ALL: [Other; 31] = [
+        Other::HostDies,
+        Other::LinkReset,
+        Other::LinkCut,
+        Other::LinkStalls,
+        Other::LinkRefuses,
+        Other::LinkHangs,
+        Other::LinkIsSlow,
+        Other::LinkTrickles,
+        Other::HostPartitioned,
+        Other::HostDeaf,
+        Other::ControllerPartitioned,
+        Other::Killed,
+        Other::KilledBeforeWriting,
+        Other::KilledWhileWriting,
+        Other::KilledAfterWriting,
+        Other::KilledTwice,
+        Other::KilledForLong,
+        Other::Restarted,
+        Other::EngineBusy,
+        Other::FormerGoesOn,
+        Other::OtherController,
+        Other::WriteFails,
+        Other::DiskFull,
+        Other::WriteIsSlow,
+        Other::ClockAhead,
+        Other::ClockBack,
+        Other::ClientVanishes,
+        Other::ClientRepeats,
+        Other::ClientErrs,
+        Other::ClientsFlood,
+        Other::PortTwice,
+    ];
+}
+
+impl Kind {
+    /// All kinds.
+    pub fn all() -> impl Iterator<Item = Kind> {
+        faults::Kind::ALL.map(Kind::Host).into_iter().chain(Other::ALL.map(Kind::Other))
+    }
+
+    /// Its name.
+    pub fn name(self) -> String {
+        match self {
+            Kind::Host(kind) => format!("{kind:?}"),
+            Kind::Other(kind) => format!("{kind:?}"),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The network that users want, and the interfaces that hosts have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+
+use conformance::rows::{Reports, rows};
+use conformance::{History, NumberedWorld, Size, Step, history};
+use nlog_data::{Row, TableId};
+use objects::{ObjectKey, ObjectStore};
+use serde_json::Value as Json;
+use test_random::Random;
+use weft_core::rules::Rules;
+
+/// Objects, each as JSON.
+pub(crate) type Objects = BTreeMap<ObjectKey, Json>;
+
+/// A network whose history is known beforehand.
+pub(crate) struct Network {
+    world: NumberedWorld,
+    history: History,
+    next: usize,
+}
+
+impl Network {
+    /// The network of a seed, with nothing in it yet.
+    pub(crate) fn new(seed: u64) -> Network {
+        let size =
+            Size { hosts: 4, switches: 3, ports: 4, steps: 400, routed: 40, filtered: 30, ..Size::default() };
+        let history = history(&mut Random::new(seed), size);
+        Network { world: NumberedWorld::new(history.scattered), history, next: 0 }
+    }
+
+    /// All hosts that it ever has, each with the physical bridges that it ever uses.
+    pub(crate) fn hosts(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut world = self.world.clone();
+        let mut hosts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for change in self.history.steps.iter().flat_map(Step::changes) {
+            world.apply(change);
+            for (name, node) in &world.nodes {
+                hosts.entry(name.clone()).or_default().extend(node.mappings.values().cloned());
+            }
+        }
+        hosts
+    }
+
+    /// Makes the changes of the next steps.
+    pub(crate) fn advance(&mut self, steps: usize) {
+        for step in
+            self.history.steps.iter().skip(self.next).filter(|step| !step.changes().is_empty()).take(steps)
+        {
+            for change in step.changes() {
+                self.world.apply(change);
+            }
+        }
+        let of_changes = |(_, step): &(usize, &Step)| !step.changes().is_empty();
+        let after = self.history.steps.iter().enumerate().skip(self.next).filter(of_changes).nth(steps);
+        self.next = after.map_or(self.history.steps.len(), |(number, _)| number);
+    }
+
+    /// The objects that users want now.
+    pub(crate) fn objects(&self, rules: &Rules) -> Objects {
+        let program = rules.program();
+        let rows = rows(&self.world, &program.objects, &Reports::default(), &|_| true);
+        let of = |table: TableId| -> Result<Vec<Row>, Infallible> {
+            Ok(rows.get(&*program.schema.table(table).name).into_iter().flatten().cloned().collect())
+        };
+        let Ok(store) = ObjectStore::of_rows(rules.kinds(), &program.schema, of);
+        let json = |object: &objects::Object| serde_json::from_str(&object.to_json()).unwrap_or_default();
+        let mut all: Objects = store.iter().map(|(key, object)| (key, json(object))).collect();
+        for (key, object) in all.iter_mut().filter(|(key, _)| &*key.kind == "transport_node") {
+            object["ovsdb"] = database_of(&key.id).into();
+            object["openflow"] = switch_of(&key.id).into();
+        }
+        all
+    }
+
+    /// The ports whose interfaces each host has now.
+    pub(crate) fn plugged(&self) -> BTreeSet<(String, String)> {
+        self.world.ofports.keys().cloned().collect()
+    }
+}
+
+/// What endpoints of a host begin with.
+pub(crate) fn endpoints_of(host: &str) -> String {
+    format!("unix:/{host}/")
+}
+
+/// The endpoint of a host's database.
+pub(crate) fn database_of(host: &str) -> String {
+    format!("{}db", endpoints_of(host))
+}
+
+/// The endpoint of a host's switch.
+pub(crate) fn switch_of(host: &str) -> String {
+    format!("{}switch", endpoints_of(host))
+}

@@ -1,0 +1,44 @@
+//! Seeds, and that they replay.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use simulation::{Kind, Plan, run};
+use test_random::seeds;
+use weft_core::rules::Rules;
+
+fn rules() -> Arc<Rules> {
+    Arc::new(Rules::built_in().unwrap())
+}
+
+#[test]
+fn nothing_is_lost_and_all_hosts_come_in_sync() {
+    let rules = rules();
+    let seeds = seeds!("nothing_is_lost_and_all_hosts_come_in_sync", 20);
+    let is_whole = seeds.is_whole();
+    let mut happened = BTreeSet::new();
+    for seed in seeds {
+        let outcome = run(&rules, &Plan::new(seed));
+        if let Some((why, trace)) = outcome.violation {
+            panic!("{why}\n{trace}\ncargo xtask sim --seed {seed} makes it smaller");
+        }
+        happened.extend(outcome.counted.into_keys());
+    }
+    if is_whole {
+        let all: BTreeSet<Kind> = Kind::all().collect();
+        assert_eq!(
+            all.difference(&happened).collect::<Vec<_>>(),
+            Vec::<&Kind>::new(),
+            "these never happened"
+        );
+    }
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    let rules = rules();
+    for seed in 1..4 {
+        let [first, second] = [(); 2].map(|()| run(&rules, &Plan::new(seed)));
+        assert_eq!(first, second, "seed {seed}");
+    }
+}
