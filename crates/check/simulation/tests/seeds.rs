@@ -42,3 +42,12 @@ fn a_seed_replays_exactly() {
         assert_eq!(first, second, "seed {seed}");
     }
 }
+
+#[test]
+fn the_page_lists_all_kinds_of_fault() {
+    let page = include_str!("../../../../docs/internals/simulation.md");
+    let is_missing = |name: &String| !page.contains(&format!("| `{name}` |"));
+    let missing: Vec<String> = Kind::all().map(Kind::name).filter(is_missing).collect();
+    assert_eq!(missing, Vec::<String>::new());
+    assert_eq!(page.matches("\n| `").count(), Kind::all().count(), "the page lists others");
+}
