@@ -166,9 +166,10 @@ impl Process {
         while let Some(task) = self.machine.next_task(now(self.skew)) {
             effects.extend(self.step(Event::Task(task))?);
         }
-        match self.carry_out(effects).await?.is_empty() {
-            true => Ok(()),
-            false => Err("a request is answered before it is on disk".to_owned()),
+        if self.carry_out(effects).await?.is_empty() {
+            Ok(())
+        } else {
+            Err("a request is answered before it is on disk".to_owned())
         }
     }
 
@@ -319,5 +320,5 @@ tokio::task_local! {
 
 /// How long this simulation has lasted.
 pub(crate) fn simulated() -> Duration {
-    BEGAN.try_with(|began| began.elapsed()).unwrap_or_default()
+    BEGAN.try_with(Instant::elapsed).unwrap_or_default()
 }

@@ -43,6 +43,6 @@ impl Trace {
 
     /// The last of what happened.
     pub(crate) fn last(&self) -> String {
-        self.last.iter().map(|line| format!("{line}\n")).collect()
+        self.last.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
     }
 }

@@ -155,7 +155,7 @@ impl Simulation {
             Other::KilledWhileWriting => self.store.crash = Some(Crash::Within(percent)),
             Other::KilledAfterWriting => self.store.crash = Some(Crash::After),
             Other::KilledForLong => {
-                let down = Duration::from_secs(60) + self.some_time(240);
+                let down = Duration::from_mins(1) + self.some_time(240);
                 self.dies(down);
             }
             Other::KilledTwice => {

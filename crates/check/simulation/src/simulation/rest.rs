@@ -85,7 +85,7 @@ impl Simulation {
                 |port: &str| self.requests.known().contains_key(&ObjectKey::new("switch_port", port));
             let here = self.plugged.iter().filter(|(host, _)| host == node);
             let (all, declared) = (here.clone().count(), here.filter(|(_, port)| is_declared(port)).count());
-            let known = usize::try_from(switch.vifs).unwrap_or_default();
+            let known = switch.vifs;
             if known < declared || known > all {
                 return Err(format!(
                     "{node} has {all} interfaces, {declared} of them of declared ports, and {known} are known"
