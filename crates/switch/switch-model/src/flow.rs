@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use nlog_data::{Packed, Row, Value};
-use openflow_rs::{Actions, Body, DecodeError, EncodeError, FlowEntry, FlowMod, Match, Message};
+use openflow_rs::{Actions, Body, DecodeError, FlowEntry, FlowMod, Match, Message};
 
 use crate::kind::{Kind, Lasting, Reader, RowError, int, text};
 use crate::pool::Pool;
@@ -263,7 +263,7 @@ impl Kind for Flows {
     fn read<'r>(row: &'r Row, reader: &mut Reader<'_, 'r>) -> Result<(&'r str, FlowKey, Flow), RowError> {
         let row = FlowRow::read(row)?;
         let key = row.key(reader)?;
-        let instructions = reader.instructions(row.actions, encode_actions);
+        let instructions = reader.instructions(row.actions, encode_packed);
         let instructions = instructions.map_err(|error| RowError::range(&Flows::TABLE, row.host, error))?;
         Ok((row.host, key, Flow { cookie: reader.rule, attributes: [0; 8], instructions }))
     }
@@ -335,7 +335,7 @@ pub fn from_switch(
 ) -> (FlowKey, Flow) {
     let canonical = |matching: &[u8], instructions: &[u8]| {
         let entry = decode(matching, instructions).ok()?;
-        encode(entry.matches, entry.actions).ok()
+        Some((entry.matches.to_wire(), entry.actions.to_wire()))
     };
     let (ours, instructions) = canonical(matching, instructions).unwrap_or_else(|| {
         let ours = canonical(matching, &[]).map_or_else(|| matching.to_vec(), |(bytes, _)| bytes);
@@ -371,15 +371,7 @@ fn match_length(matching: &[u8]) -> usize {
     }
 }
 
-fn too_long(part: &'static str, error: &EncodeError) -> FlowError {
-    let bytes = match error {
-        EncodeError::TooLong { len } => *len,
-        EncodeError::NestedBundle => 0,
-    };
-    FlowError::TooLong { part, bytes }
-}
-
-fn checked(part: &'static str, bytes: Vec<u8>) -> Result<Arc<[u8]>, FlowError> {
+fn checked(part: &'static str, bytes: &[u8]) -> Result<Arc<[u8]>, FlowError> {
     match bytes.len() {
         0..=ENCODED_BYTES_MAX => Ok(Arc::from(bytes)),
         bytes => Err(FlowError::TooLong { part, bytes }),
@@ -387,26 +379,22 @@ fn checked(part: &'static str, bytes: Vec<u8>) -> Result<Arc<[u8]>, FlowError> {
 }
 
 fn encode_match(matching: &Match) -> Result<Arc<[u8]>, FlowError> {
-    let encoded = encode(matching.clone(), Actions::drop()).map_err(|error| too_long("match", &error))?;
-    checked("match", encoded.0)
+    checked("match", &matching.to_wire())
 }
 
 fn encode_actions(actions: &Actions) -> Result<Arc<[u8]>, FlowError> {
-    let actions = actions.clone().canonical();
-    let encoded = encode(Match::any(), actions).map_err(|error| too_long("actions", &error))?;
-    checked("actions", encoded.1)
+    checked("actions", &actions.to_wire())
 }
 
-/// Encodes the match, with padding, and the instructions, as in a flow-mod.
-fn encode(matching: Match, actions: Actions) -> Result<(Vec<u8>, Vec<u8>), EncodeError> {
-    let flow_mod = FlowMod::add(FlowEntry::new(0, 0, matching, actions));
-    let mut bytes = Message { xid: 0, body: Body::FlowMod(flow_mod) }.encode()?;
-    let mut matching = bytes.split_off(MATCH_AT);
-    let instructions = matching.split_off(match_length(&matching).next_multiple_of(8));
-    Ok((matching, instructions))
+/// The same for actions that are packed, and so in wire format already unless they are too long for it.
+fn encode_packed(actions: &Packed<Actions>) -> Result<Arc<[u8]>, FlowError> {
+    match actions.instructions() {
+        Some(bytes) => checked("actions", bytes),
+        None => encode_actions(&actions.get()),
+    }
 }
 
-/// The inverse of [`encode`].
+/// Reads the match, with its padding, and the instructions of a flow-mod.
 fn decode(matching: &[u8], instructions: &[u8]) -> Result<FlowEntry, DecodeError> {
     let length = u16::try_from(MATCH_AT + matching.len() + instructions.len()).unwrap_or(u16::MAX);
     let mut head = [0; MATCH_AT];

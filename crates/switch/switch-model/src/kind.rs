@@ -234,9 +234,9 @@ impl<'p, 'r> Reader<'p, 'r> {
     pub(crate) fn instructions<E>(
         &mut self,
         actions: &'r Packed<Actions>,
-        encode: impl FnOnce(&Actions) -> Result<Arc<[u8]>, E>,
+        encode: impl FnOnce(&Packed<Actions>) -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
-        once(&mut self.instructions, self.pool, actions, || encode(&actions.get()))
+        once(&mut self.instructions, self.pool, actions, || encode(actions))
     }
 
     /// The bytes of a bucket that has actions alone.

@@ -318,6 +318,11 @@ impl Pack for Actions {
 const HEADER: usize = 8;
 
 impl Packed<Actions> {
+    /// The list as the instructions of a flow-mod: what [`Actions::to_wire`] makes. `None` if it is too long for any message.
+    pub fn instructions(&self) -> Option<&[u8]> {
+        Some(self.as_bytes()).filter(|bytes| bytes.first().is_none_or(|first| *first == WIRE))
+    }
+
     /// Concatenates two lists, as [`Actions::then`] does, without decoding them. Returns `None` if decoding is
     /// necessary: a list has instructions besides actions, or the result is too long for the wire format.
     pub fn then(&self, more: &Packed<Actions>) -> Option<Packed<Actions>> {
@@ -364,7 +369,11 @@ mod tests {
     fn what_the_wire_has_no_room_for_is_kept_all_the_same() {
         for count in [0, 1, 4094, 4095, 4096, 10_000] {
             let actions = Actions(vec![Action::resubmit_table(4); count]);
-            assert_eq!(Packed::new(&actions).get(), actions, "{count}");
+            let packed = Packed::new(&actions);
+            assert_eq!(packed.get(), actions, "{count}");
+            let wire = actions.to_wire();
+            let fits = u16::try_from(wire.len()).is_ok();
+            assert_eq!(packed.instructions(), fits.then_some(&*wire), "{count}");
         }
     }
 

@@ -170,6 +170,18 @@ proptest! {
     }
 
     #[test]
+    fn matches_and_actions_have_the_bytes_that_they_have_in_a_flow_mod(flow in crate::strategies::flow_mod()) {
+        // After the fixed part of a flow-mod (section 7.3.4.2).
+        const MATCH_AT: usize = 48;
+        let FlowEntry { matches, actions, .. } = flow.entry.clone();
+        let flow_mod = FlowMod::add(FlowEntry { matches: matches.clone(), actions: actions.clone().canonical(), ..flow.entry });
+        let message = Message { xid: 0, body: Body::FlowMod(flow_mod) }.encode().unwrap();
+        prop_assert_eq!(&message[MATCH_AT..], &[matches.to_wire(), actions.to_wire()].concat()[..]);
+        let (packed, wire) = (Packed::new(&actions), actions.to_wire());
+        prop_assert_eq!(packed.instructions(), Some(&*wire));
+    }
+
+    #[test]
     fn packed_matches_are_joined_as_matches_are(a in crate::strategies::matches(), b in crate::strategies::matches()) {
         let packed = |m: &Match| Packed::new(m);
         prop_assert_eq!(packed(&a).and(&packed(&b)), a.and(&b).map(|both| packed(&both)), "{} & {}", a, b);

@@ -59,6 +59,13 @@ impl Actions {
         Ok(Actions(actions))
     }
 
+    /// The list as the instructions of a flow-mod, in canonical order. A message has room for 65,535 bytes.
+    pub fn to_wire(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode_instructions(&mut out);
+        out
+    }
+
     /// Appends the list as OpenFlow instructions.
     pub(crate) fn encode_instructions(&self, out: &mut Vec<u8>) {
         if self.0.iter().any(|action| action.stage() == 0) {

@@ -9,6 +9,9 @@ use crate::wire::{Reader, pad8, patch_len};
 /// `OFPMT_OXM`, the only match type since OpenFlow 1.2.
 const MATCH_TYPE_OXM: u16 = 1;
 
+/// Most matches are shorter.
+const USUAL_BYTES: usize = 96;
+
 /// Fields that others depend on; OpenFlow wants them first.
 const FIRST: [Field; 7] = [
     Field::EthType,
@@ -21,6 +24,14 @@ const FIRST: [Field; 7] = [
 ];
 
 impl Match {
+    /// The match as messages have it, with its header and padding. A message has room for 65,535 bytes; a longer match has a header that
+    /// says so many.
+    pub fn to_wire(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(USUAL_BYTES);
+        self.encode(&mut out);
+        out
+    }
+
     /// Appends the match with its header and padding (OpenFlow 1.5, section 7.2.3).
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
