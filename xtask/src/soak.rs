@@ -53,6 +53,9 @@ pub(crate) struct Soak {
     /// Changes of a network whose controller must stay as small as it is, with restarts between them
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     changes: u64,
+    /// Simulations of the controller with everything failing around it
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    simulations: u64,
     /// The first seed; without it, a fresh one, which is printed
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -66,6 +69,7 @@ impl Soak {
         test("nlog-dataflow", "random::", seed, ("WEFT_TEST_CASES", self.cases))?;
         test("conformance", "random::", seed, ("WEFT_TEST_CASES", self.networks))?;
         test("conformance", "acls::", seed, ("WEFT_TEST_CASES", self.networks_with_acls))?;
+        test("simulation", "seeds::nothing_is_lost", seed, ("WEFT_TEST_CASES", self.simulations))?;
         test("openflow-rs", "open_vswitch::", seed, ("WEFT_TEST_CASES", self.flow_tables))?;
         for package in ["nlog", "nlog-data", "nlog-reference", "objects", "openflow-rs"] {
             // All tests of the package, for its property tests.

@@ -8,12 +8,12 @@ pub enum Kind {
     /// A fault of a simulated switch or database.
     Host(faults::Kind),
     /// Something else that fails.
-    Other(Other),
+    System(System),
 }
 
 /// What fails besides switches and databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Other {
+pub enum System {
     /// A host loses power, and comes back without flows.
     HostDies,
     /// Connections of a host end while bytes are on their way.
@@ -78,54 +78,54 @@ pub enum Other {
     PortTwice,
 }
 
-impl Other {
+impl System {
     /// All of them.
-    pub const ALL: [Other; 31] = [
-        Other::HostDies,
-        Other::LinkReset,
-        Other::LinkCut,
-        Other::LinkStalls,
-        Other::LinkRefuses,
-        Other::LinkHangs,
-        Other::LinkIsSlow,
-        Other::LinkTrickles,
-        Other::HostPartitioned,
-        Other::HostDeaf,
-        Other::ControllerPartitioned,
-        Other::Killed,
-        Other::KilledBeforeWriting,
-        Other::KilledWhileWriting,
-        Other::KilledAfterWriting,
-        Other::KilledTwice,
-        Other::KilledForLong,
-        Other::Restarted,
-        Other::EngineBusy,
-        Other::FormerGoesOn,
-        Other::OtherController,
-        Other::WriteFails,
-        Other::DiskFull,
-        Other::WriteIsSlow,
-        Other::ClockAhead,
-        Other::ClockBack,
-        Other::ClientVanishes,
-        Other::ClientRepeats,
-        Other::ClientErrs,
-        Other::ClientsFlood,
-        Other::PortTwice,
+    pub const ALL: [System; 31] = [
+        System::HostDies,
+        System::LinkReset,
+        System::LinkCut,
+        System::LinkStalls,
+        System::LinkRefuses,
+        System::LinkHangs,
+        System::LinkIsSlow,
+        System::LinkTrickles,
+        System::HostPartitioned,
+        System::HostDeaf,
+        System::ControllerPartitioned,
+        System::Killed,
+        System::KilledBeforeWriting,
+        System::KilledWhileWriting,
+        System::KilledAfterWriting,
+        System::KilledTwice,
+        System::KilledForLong,
+        System::Restarted,
+        System::EngineBusy,
+        System::FormerGoesOn,
+        System::OtherController,
+        System::WriteFails,
+        System::DiskFull,
+        System::WriteIsSlow,
+        System::ClockAhead,
+        System::ClockBack,
+        System::ClientVanishes,
+        System::ClientRepeats,
+        System::ClientErrs,
+        System::ClientsFlood,
+        System::PortTwice,
     ];
 }
 
 impl Kind {
     /// All kinds.
     pub fn all() -> impl Iterator<Item = Kind> {
-        faults::Kind::ALL.map(Kind::Host).into_iter().chain(Other::ALL.map(Kind::Other))
+        faults::Kind::ALL.map(Kind::Host).into_iter().chain(System::ALL.map(Kind::System))
     }
 
     /// Its name.
     pub fn name(self) -> String {
         match self {
             Kind::Host(kind) => format!("{kind:?}"),
-            Kind::Other(kind) => format!("{kind:?}"),
+            Kind::System(kind) => format!("{kind:?}"),
         }
     }
 }

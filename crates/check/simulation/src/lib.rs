@@ -4,7 +4,7 @@
 //! `weft-core` and the drivers of `ovs-driver` are the real ones, and so are the rules and their engine; switches and databases are those of
 //! `fake-switch`, in memory. Time is simulated: it passes only while everything waits. So a plan has the same outcome whenever it runs.
 //!
-//! In reading order: [`Plan`], [`Kind`], [`run`] with `simulation` (users, faults and the controller; `rest`: what must hold at the end),
+//! In reading order: [`Plan`], [`Kind`], [`run`] with `simulation` (users, faults and the controller; `isolation` and `quiescence`: what must hold),
 //! `process` (a controller), `links` (the network), `store` (the disk), `network` (what users want), [`smallest`].
 //!
 //! Left out on purpose: what only the daemon has, its files, sockets, TLS and API.
@@ -28,16 +28,16 @@ use tokio::runtime::Builder;
 use tokio::time::Instant;
 use weft_core::rules::Rules;
 
-pub use fault::{Kind, Other};
-pub use plan::{Action, Plan, What};
+pub use fault::{Kind, System};
+pub use plan::{Action, ActionKind, Plan};
 pub use shrink::smallest;
 
 use simulation::Simulation;
 
-/// What a simulation comes to.
+/// The outcome of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What was not as it should be, in plain words, with the last of what happened.
+    /// The violation, in plain words, and the end of the log.
     pub violation: Option<(String, String)>,
     /// How long it lasted, in simulated time.
     pub simulated: Duration,
@@ -47,8 +47,19 @@ pub struct Outcome {
     pub transactions: usize,
     /// The requests of users.
     pub requests: u64,
+    /// The frames whose ways were checked.
+    pub frames: Frames,
     /// The same for two runs in which the same happened at the same times.
     pub checksum: u64,
+}
+
+/// Frames that were sent through the flow tables of all hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Frames {
+    /// Sent by machines.
+    pub sent: usize,
+    /// Received by machines.
+    pub received: usize,
 }
 
 /// Simulates a plan, with these rules. Uses a thread of its own, because what is random there comes from the seed.
@@ -66,6 +77,7 @@ pub fn run(rules: &Arc<Rules>, plan: &Plan) -> Outcome {
                 counted: BTreeMap::new(),
                 transactions: 0,
                 requests: 0,
+                frames: Frames::default(),
                 checksum: 0,
             }
         }
@@ -95,6 +107,7 @@ fn simulate(rules: &Arc<Rules>, plan: &Plan) -> Outcome {
                     counted: std::mem::take(&mut simulation.counted),
                     transactions: simulation.transactions(),
                     requests: simulation.requested(),
+                    frames: simulation.frames,
                     checksum: simulation.trace.checksum(),
                 }
             })

@@ -12,57 +12,59 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// The capacity of each half of a way, in bytes.
+/// The capacity of each half of a link, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The most bytes that travel together.
-const PIECE_BYTES: usize = 16 << 10;
+/// The most bytes of a segment.
+const SEGMENT_BYTES: usize = 16 << 10;
 
 /// All endpoints.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Links(Arc<BTreeMap<String, Arc<Link>>>);
 
-/// The way to one endpoint.
+/// The link to one endpoint.
 pub(crate) struct Link {
-    weather: watch::Sender<Weather>,
-    /// The fault of the next connection that carries so many bytes.
-    next: Mutex<Option<At>>,
+    condition: watch::Sender<Condition>,
+    /// The fault of the next connection that carries enough bytes.
+    next: Mutex<Option<Cut>>,
     accepting: UnboundedSender<Stream>,
 }
 
-/// What a way is like.
+/// The state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Weather {
-    /// Whether bytes travel to the host, and from it.
-    pub(crate) travels: [bool; 2],
+pub(crate) struct Condition {
+    /// Whether bytes pass to the host, and from it.
+    pub(crate) passes: [bool; 2],
     /// Whether dialling is refused.
     pub(crate) refuses: bool,
     /// Whether dialling gets no answer.
     pub(crate) hangs: bool,
-    /// How long each piece takes.
+    /// The delay of each segment.
     pub(crate) latency: Duration,
-    /// The most bytes that travel together.
-    pub(crate) piece: usize,
+    /// The most bytes of a segment.
+    pub(crate) segment: usize,
     /// How often all connections were reset.
     pub(crate) resets: u64,
 }
 
-/// What happens to a connection after so many more bytes in this direction: 0 to the host, 1 from it.
+/// A fault at one byte of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct At {
+pub(crate) struct Cut {
+    /// 0 for bytes to the host, 1 for bytes from it.
     pub(crate) direction: usize,
+    /// The bytes that still pass in this direction.
     pub(crate) bytes: usize,
-    /// Whether the connection ends. If not, it carries nothing any more.
-    pub(crate) ends: bool,
+    /// Whether the connection is closed then. If not, it carries nothing any more and stays open.
+    pub(crate) closes: bool,
 }
 
-impl Weather {
-    /// A good day.
-    pub(crate) const FINE: Weather = Weather {
-        travels: [true, true],
+impl Condition {
+    /// Without any fault.
+    pub(crate) const HEALTHY: Condition = Condition {
+        passes: [true, true],
         refuses: false,
         hangs: false,
         latency: Duration::ZERO,
-        piece: PIECE_BYTES,
+        segment: SEGMENT_BYTES,
         resets: 0,
     };
 }
@@ -70,41 +72,44 @@ impl Weather {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field("weather", &self.weather)
+            .field("condition", &self.condition)
             .field("next", &self.next)
             .finish_non_exhaustive()
     }
 }
 
 impl Links {
-    /// Ways to these endpoints, and who accepts what is dialled there.
+    /// Links to these endpoints, each with the place where its connections are accepted.
     pub(crate) fn new(endpoints: impl IntoIterator<Item = (String, UnboundedSender<Stream>)>) -> Links {
-        let link =
-            |accepting| Link { weather: watch::channel(Weather::FINE).0, next: Mutex::new(None), accepting };
+        let link = |accepting| Link {
+            condition: watch::channel(Condition::HEALTHY).0,
+            next: Mutex::new(None),
+            accepting,
+        };
         let links = endpoints.into_iter().map(|(endpoint, accepting)| (endpoint, Arc::new(link(accepting))));
         Links(Arc::new(links.collect()))
     }
 
-    /// Changes the weather on the ways whose endpoints begin so.
-    pub(crate) fn change(&self, beginning: &str, change: impl Fn(&mut Weather)) {
+    /// Changes the condition of the links whose endpoints begin so.
+    pub(crate) fn change(&self, beginning: &str, change: impl Fn(&mut Condition)) {
         for (_, link) in self.of(beginning) {
-            link.weather.send_modify(&change);
+            link.condition.send_modify(&change);
         }
     }
 
-    /// Has something happen on the ways whose endpoints begin so.
-    pub(crate) fn arm(&self, beginning: &str, at: At) {
+    /// Cuts the next connections over the links whose endpoints begin so.
+    pub(crate) fn arm(&self, beginning: &str, cut: Cut) {
         for (_, link) in self.of(beginning) {
-            *link.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+            *link.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut);
         }
     }
 
-    /// All is well everywhere. Connections that carry nothing any more end.
+    /// Ends all faults. A connection that has stalled stays so until one of its ends closes it.
     pub(crate) fn heal(&self) {
         for link in self.0.values() {
             *link.next.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            link.weather.send_modify(|weather| {
-                *weather = Weather { resets: weather.resets, ..Weather::FINE };
+            link.condition.send_modify(|condition| {
+                *condition = Condition { resets: condition.resets, ..Condition::HEALTHY };
             });
         }
     }
@@ -119,10 +124,11 @@ impl Dial for Links {
         let link = self.0.get(&endpoint.to_string()).cloned();
         Box::pin(async move {
             let link = link.ok_or(io::ErrorKind::NotFound)?;
-            let mut weather = link.weather.subscribe();
-            let is_answered =
-                |weather: &Weather| weather.refuses || !weather.hangs && weather.travels == [true; 2];
-            let now = *weather.wait_for(is_answered).await.map_err(|_| io::ErrorKind::NotConnected)?;
+            let mut condition = link.condition.subscribe();
+            let is_answered = |condition: &Condition| {
+                condition.refuses || !condition.hangs && condition.passes == [true; 2]
+            };
+            let now = *condition.wait_for(is_answered).await.map_err(|_| io::ErrorKind::NotConnected)?;
             sleep(now.latency).await;
             let ((ours, near), (far, theirs)) = (duplex(BUFFER_BYTES), duplex(BUFFER_BYTES));
             if now.refuses || link.accepting.send(Box::new(theirs)).is_err() {
@@ -134,13 +140,13 @@ impl Dial for Links {
     }
 }
 
-/// Carries bytes in both directions until one of the ends closes or the way is reset.
+/// Carries bytes in both directions until one of the ends closes or the link is reset.
 async fn carry(link: Arc<Link>, resets: u64, near: Stream, far: Stream) {
-    let mut weather = link.weather.subscribe();
+    let mut condition = link.condition.subscribe();
     let ((from_near, to_near), (from_far, to_far)) = (split(near), split(far));
     tokio::select! {
         biased;
-        _ = weather.wait_for(|weather| weather.resets != resets) => {}
+        _ = condition.wait_for(|condition| condition.resets != resets) => {}
         _ = one_way(&link, 0, from_near, to_far) => {}
         _ = one_way(&link, 1, from_far, to_near) => {}
     }
@@ -152,23 +158,24 @@ async fn one_way(
     mut from: ReadHalf<Stream>,
     mut to: WriteHalf<Stream>,
 ) -> io::Result<()> {
-    let mut weather = link.weather.subscribe();
-    let mut bytes = vec![0; PIECE_BYTES];
+    let mut condition = link.condition.subscribe();
+    let mut bytes = vec![0; SEGMENT_BYTES];
     let broken = |_| io::Error::from(io::ErrorKind::BrokenPipe);
     loop {
-        let most = weather.borrow().piece;
+        let most = condition.borrow().segment;
         let read = from.read(&mut bytes[..most]).await?;
-        // That a connection ends travels like its bytes.
-        let latency = weather.wait_for(|weather| weather.travels[direction]).await.map_err(broken)?.latency;
+        // The end of a connection is delayed like its bytes.
+        let latency =
+            condition.wait_for(|condition| condition.passes[direction]).await.map_err(broken)?.latency;
         sleep(latency).await;
         if read == 0 {
             return Ok(());
         }
-        match link.at(direction, read) {
+        match link.cut(direction, read) {
             None => to.write_all(&bytes[..read]).await?,
-            Some(at) => {
-                to.write_all(&bytes[..at.bytes]).await?;
-                if at.ends {
+            Some(cut) => {
+                to.write_all(&bytes[..cut.bytes]).await?;
+                if cut.closes {
                     return Ok(());
                 }
                 std::future::pending::<()>().await;
@@ -179,11 +186,11 @@ async fn one_way(
 
 impl Link {
     /// What happens within this many bytes.
-    fn at(&self, direction: usize, read: usize) -> Option<At> {
+    fn cut(&self, direction: usize, read: usize) -> Option<Cut> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = next.as_mut().filter(|at| at.direction == direction)?;
-        if at.bytes >= read {
-            at.bytes -= read;
+        let cut = next.as_mut().filter(|cut| cut.direction == direction)?;
+        if cut.bytes >= read {
+            cut.bytes -= read;
             return None;
         }
         next.take()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use simulation::{Kind, Outcome, Plan, run, smallest};
+use simulation::{Frames, Kind, Outcome, Plan, run, smallest};
 use weft_core::rules::Rules;
 
 #[global_allocator]
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
     let (first, count) = arguments.seed.map_or((arguments.from, arguments.seeds), |seed| (seed, 1));
     let begun = Instant::now();
     let (mut simulated, mut transactions, mut requests) = (Duration::ZERO, 0, 0);
+    let mut frames = Frames::default();
     let mut counted: BTreeMap<Kind, usize> = Kind::all().map(|kind| (kind, 0)).collect();
     let (mut done, mut violated) = (0_u64, Vec::new());
     let mut told = Instant::now();
@@ -55,6 +56,8 @@ fn main() -> ExitCode {
         simulated += outcome.simulated;
         transactions += outcome.transactions;
         requests += outcome.requests;
+        frames.sent += outcome.frames.sent;
+        frames.received += outcome.frames.received;
         for (kind, times) in &outcome.counted {
             *counted.entry(*kind).or_default() += times;
         }
@@ -77,9 +80,12 @@ fn main() -> ExitCode {
     }
     let hours = simulated.as_secs_f64() / 3600.0;
     println!(
-        "{done} seeds in {:.0} s: {hours:.1} simulated hours, {:.0} an hour; {requests} requests, {transactions} transactions",
+        "{done} seeds in {:.0} s: {hours:.1} simulated hours, {:.0} an hour; {requests} requests, {transactions} transactions, \
+         {} frames sent and {} received",
         begun.elapsed().as_secs_f64(),
-        hours / (begun.elapsed().as_secs_f64() / 3600.0)
+        hours / (begun.elapsed().as_secs_f64() / 3600.0),
+        frames.sent,
+        frames.received
     );
     for (kind, times) in counted {
         println!("  {times:>8}  {}", kind.name());

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::net::IpAddr;
 
 use conformance::rows::{Reports, rows};
 use conformance::{History, NumberedWorld, Size, Step, history};
+use network_spec::Address;
 use nlog_data::{Row, TableId};
 use objects::{ObjectKey, ObjectStore};
 use serde_json::Value as Json;
@@ -74,13 +76,40 @@ impl Network {
         all
     }
 
+    /// Ports with their tenants, "" for none: their own, and those of the trunk members behind them.
+    pub(crate) fn tenants(&self) -> Vec<(String, String)> {
+        let of = |(name, port): (&String, &network_spec::Port)| {
+            let tenant = self.world.tenant_of(name).to_owned();
+            let behind = port.parent.as_ref().map(|(parent, _)| (parent.clone(), tenant.clone()));
+            [Some((name.clone(), tenant)), behind]
+        };
+        self.world.ports.iter().flat_map(of).flatten().collect()
+    }
+
+    /// The addresses of each port.
+    pub(crate) fn addresses(&self) -> BTreeMap<String, Vec<Address>> {
+        self.world.ports.iter().map(|(name, port)| (name.clone(), port.addresses.clone())).collect()
+    }
+
+    /// Those of all ports of machines and of routers.
+    pub(crate) fn all_addresses(&self) -> Vec<Address> {
+        let of_routers =
+            self.world.router_ports.values().map(|port| Address { mac: port.mac, ips: Vec::new() });
+        self.world.ports.values().flat_map(|port| port.addresses.clone()).chain(of_routers).collect()
+    }
+
+    /// The addresses of hosts' tunnel endpoints.
+    pub(crate) fn host_addresses(&self) -> BTreeMap<String, IpAddr> {
+        self.world.nodes.iter().map(|(name, node)| (name.clone(), node.ip)).collect()
+    }
+
     /// The ports whose interfaces each host has now.
     pub(crate) fn plugged(&self) -> BTreeSet<(String, String)> {
         self.world.ofports.keys().cloned().collect()
     }
 }
 
-/// What endpoints of a host begin with.
+/// The beginning of all endpoints of a host.
 pub(crate) fn endpoints_of(host: &str) -> String {
     format!("unix:/{host}/")
 }

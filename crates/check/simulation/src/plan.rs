@@ -1,4 +1,4 @@
-//! What happens in a simulation, and when: drawn from its seed before it begins, so that a part can be left out and the rest stays.
+//! The events of a simulation and their times: drawn from its seed beforehand, so that one can be left out and the others stay.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,24 +17,24 @@ const PAUSE_MOST: u64 = 20_000;
 pub struct Plan {
     /// The seed.
     pub seed: u64,
-    /// What happens, in order.
+    /// The events, in order.
     pub actions: Vec<Action>,
 }
 
-/// One thing that happens.
+/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Action {
-    /// Since the beginning.
+    /// The time since the beginning.
     pub at: Duration,
-    /// What.
-    pub what: What,
-    /// The seed of what it depends on besides.
+    /// Its kind.
+    pub what: ActionKind,
+    /// The seed of its random choices.
     pub draw: u64,
 }
 
-/// What happens.
+/// A kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum ActionKind {
     /// Users change the network by so many steps, and interfaces come and go.
     Change(usize),
     /// Something fails.
@@ -56,9 +56,9 @@ impl Plan {
             let most = if random.chance(40) { 200 } else { PAUSE_MOST };
             at += Duration::from_millis(random.below(most));
             let what = if number > 2 && random.chance(faulty) {
-                What::Fault(*random.pick(&kinds))
+                ActionKind::Fault(*random.pick(&kinds))
             } else {
-                What::Change(if number < 2 { 12 } else { 1 + random.below(3) as usize })
+                ActionKind::Change(if number < 2 { 12 } else { 1 + random.below(3) as usize })
             };
             Action { at, what, draw: random.below(u64::MAX) }
         };
@@ -70,8 +70,8 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Action { at, what, draw: _ } in &self.actions {
             match what {
-                What::Change(steps) => writeln!(f, "  {:>7.1} s  {steps} changes", at.as_secs_f64())?,
-                What::Fault(kind) => writeln!(f, "  {:>7.1} s  {}", at.as_secs_f64(), kind.name())?,
+                ActionKind::Change(steps) => writeln!(f, "  {:>7.1} s  {steps} changes", at.as_secs_f64())?,
+                ActionKind::Fault(kind) => writeln!(f, "  {:>7.1} s  {}", at.as_secs_f64(), kind.name())?,
             }
         }
         Ok(())

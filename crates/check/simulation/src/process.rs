@@ -67,7 +67,7 @@ fn engine(rules: &Rules) -> Result<Box<dyn Evaluator>, String> {
     Ok(Box::new(Dataflow::new(Arc::clone(rules.program()), options).map_err(|error| error.to_string())?))
 }
 
-/// What these records add up to, in an engine that has derived all of it at once.
+/// The state that these records add up to, in an engine that has derived all of it at once.
 pub(crate) fn restored(rules: &Arc<Rules>, records: &[Record]) -> Result<(Core, Option<Record>), String> {
     let mut history = History::new(rules);
     for record in records {
@@ -294,7 +294,7 @@ impl Process {
         self.machine.core()
     }
 
-    /// What users read.
+    /// The status, as users read it.
     pub(crate) fn status(&self) -> Status {
         self.published.read(&BTreeSet::new())
     }

@@ -1,8 +1,9 @@
 //! One simulation: users, faults, and a controller with its hosts, in simulated time.
 
 mod faults;
+mod isolation;
+mod quiescence;
 mod requests;
-mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,22 +19,26 @@ use weft_core::fleet::{News, SwitchNews};
 use weft_core::machine::Event;
 use weft_core::rules::Rules;
 
+use crate::Frames;
 use crate::fault::Kind;
 use crate::links::Links;
 use crate::network::{Network, database_of, switch_of};
-use crate::plan::{Action, Plan, What};
+use crate::plan::{Action, ActionKind, Plan};
 use crate::process::{Grouped, Identity, Process};
 use crate::store::Store;
 use crate::trace::Trace;
-use faults::Ending;
+use faults::Recovery;
+use isolation::Tenants;
 use requests::Requests;
 
 /// The controller that is simulated, by its journal.
 const OWN: &str = "own";
+/// The percentage of events after which frames are sent.
+const ISOLATION_PERCENT: u64 = 20;
 /// How far its clock on the wall is ahead of the earliest that it can show.
 const FIRST_SKEW: Duration = Duration::from_hours(24);
 
-/// What there is.
+/// A controller, its hosts, its users, and everything between them.
 pub(crate) struct Simulation {
     rules: Arc<Rules>,
     random: Random,
@@ -56,14 +61,16 @@ pub(crate) struct Simulation {
     /// The interfaces that hosts have, each for a port.
     plugged: BTreeSet<(String, String)>,
     /// Those that are one too many for their ports.
-    twice: BTreeSet<(String, String)>,
-    /// What ends, and when.
-    ending: Vec<(Instant, Ending)>,
+    duplicates: BTreeSet<(String, String)>,
+    /// The ends of faults that last, with their times.
+    recoveries: Vec<(Instant, Recovery)>,
+    tenants: Tenants,
+    pub(crate) frames: Frames,
     pub(crate) counted: BTreeMap<Kind, usize>,
     pub(crate) trace: Trace,
 }
 
-/// What a simulation waits for.
+/// The reason why a wait is over.
 enum Woken {
     Own(Option<SwitchNews>),
     Other(Option<SwitchNews>),
@@ -102,8 +109,10 @@ impl Simulation {
             skew: FIRST_SKEW,
             requests: Requests::default(),
             plugged: BTreeSet::new(),
-            twice: BTreeSet::new(),
-            ending: Vec::new(),
+            duplicates: BTreeSet::new(),
+            recoveries: Vec::new(),
+            tenants: Tenants::new(),
+            frames: Frames::default(),
             counted: BTreeMap::new(),
             trace: Trace::default(),
         })
@@ -120,12 +129,18 @@ impl Simulation {
             self.until(begun + *at).await?;
             self.random = Random::new(*draw);
             match what {
-                What::Change(steps) => self.change(*steps).await?,
-                What::Fault(kind) => self.fail(*kind).await?,
+                ActionKind::Change(steps) => self.change(*steps).await?,
+                ActionKind::Fault(kind) => self.fail(*kind).await?,
+            }
+            if self.random.chance(ISOLATION_PERCENT) {
+                // In the middle of what follows from it.
+                let moment = Duration::from_millis(self.random.below(60));
+                self.until(Instant::now() + moment).await?;
+                self.check_isolation()?;
             }
         }
         self.heal().await?;
-        self.rest().await
+        self.quiesce().await
     }
 
     /// The number of transactions so far.
@@ -162,7 +177,7 @@ impl Simulation {
     async fn until(&mut self, at: Instant) -> Result<(), String> {
         loop {
             self.what_is_due().await?;
-            let others = self.ending.iter().map(|(at, _)| *at).chain(self.starts_at);
+            let others = self.recoveries.iter().map(|(at, _)| *at).chain(self.starts_at);
             let next = others.chain([at]).min().unwrap_or(at);
             let woken = tokio::select! {
                 biased;
@@ -177,7 +192,7 @@ impl Simulation {
                 Woken::Other(news) => {
                     let events = news.into_iter().map(Event::News).collect();
                     if let Some((process, store)) = &mut self.other {
-                        // What it would answer is not asked.
+                        // Nobody waits for its answers.
                         process.group(events, store).await?;
                     }
                 }
@@ -211,6 +226,7 @@ impl Simulation {
     /// Has users change the network, and plugs and unplugs interfaces.
     async fn change(&mut self, steps: usize) -> Result<(), String> {
         self.network.advance(steps);
+        self.remember_tenants();
         // Machines are started before, after or while their ports are declared.
         if self.random.chance(50) {
             self.plug()?;
@@ -225,7 +241,8 @@ impl Simulation {
 
     /// Gives hosts the interfaces that they should have now.
     fn plug(&mut self) -> Result<(), String> {
-        let wanted: BTreeSet<(String, String)> = self.network.plugged().union(&self.twice).cloned().collect();
+        let wanted: BTreeSet<(String, String)> =
+            self.network.plugged().union(&self.duplicates).cloned().collect();
         let refused = |error: &dyn std::fmt::Display| format!("an interface cannot be plugged in: {error}");
         for (host, port) in self.plugged.difference(&wanted) {
             let unplugged = host_of(&self.names, &self.hosts, host).map(|host| host.unplug(port)).transpose();
@@ -245,7 +262,7 @@ fn host_of<'a>(names: &[String], hosts: &'a [SimulatedHost], name: &str) -> Opti
     hosts.get(names.iter().position(|one| one == name)?)
 }
 
-/// What a controller waits for; without one, for ever.
+/// The next input of a controller; without one, never.
 async fn next_of(process: Option<&mut Process>) -> Option<SwitchNews> {
     match process {
         Some(process) => process.next().await,

@@ -1,4 +1,4 @@
-//! What happened, as text whose checksum tells whether two runs are the same.
+//! The log of a simulation. Its checksum tells whether two runs are the same.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ const KEPT: usize = 80;
 const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// What happened so far.
+/// The log so far.
 #[derive(Debug)]
 pub(crate) struct Trace {
     checksum: u64,

@@ -16,14 +16,16 @@ fn nothing_is_lost_and_all_hosts_come_in_sync() {
     let rules = rules();
     let seeds = seeds!("nothing_is_lost_and_all_hosts_come_in_sync", 20);
     let is_whole = seeds.is_whole();
-    let mut happened = BTreeSet::new();
+    let (mut happened, mut received) = (BTreeSet::new(), 0);
     for seed in seeds {
         let outcome = run(&rules, &Plan::new(seed));
         if let Some((why, trace)) = outcome.violation {
             panic!("{why}\n{trace}\ncargo xtask sim --seed {seed} makes it smaller");
         }
         happened.extend(outcome.counted.into_keys());
+        received += outcome.frames.received;
     }
+    assert!(received > 0, "no frame arrives anywhere");
     if is_whole {
         let all: BTreeSet<Kind> = Kind::all().collect();
         assert_eq!(

@@ -7,8 +7,8 @@ use peer_connection::Dial;
 use tokio::time::{Instant, sleep};
 
 use super::Simulation;
-use crate::fault::{Kind, Other};
-use crate::links::{At, Weather};
+use crate::fault::{Kind, System};
+use crate::links::{Condition, Cut};
 use crate::network::{Objects, database_of, endpoints_of, switch_of};
 use crate::process::{Identity, Process};
 use crate::store::{Crash, Store};
@@ -16,17 +16,17 @@ use crate::store::{Crash, Store};
 /// The journal of another controller.
 const ANOTHER: &str = "another";
 
-/// What ends.
+/// The end of a fault that lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// A fault of the ways to a host.
-    Weather(String),
-    /// The other controller.
-    Other,
-    /// The controller, which has just started.
+pub(super) enum Recovery {
+    /// The links whose endpoints begin so are healthy again.
+    Link(String),
+    /// The other controller is gone.
+    OtherController,
+    /// A controller that has just started is killed again.
     Started,
-    /// The second interface of a port.
-    Twice((String, String)),
+    /// The second interface of a port is unplugged.
+    Duplicate((String, String)),
 }
 
 impl Simulation {
@@ -40,47 +40,47 @@ impl Simulation {
                 self.host_faults.happens(&self.hosts, number, kind);
                 Ok(())
             }
-            Kind::Other(kind) => {
+            Kind::System(kind) => {
                 let Some(host) = self.names.get(number).cloned() else { return Ok(()) };
                 match kind {
-                    Other::HostDies => self.host_dies(number, &host),
-                    Other::LinkReset
-                    | Other::LinkCut
-                    | Other::LinkStalls
-                    | Other::LinkRefuses
-                    | Other::LinkHangs
-                    | Other::LinkIsSlow
-                    | Other::LinkTrickles
-                    | Other::HostPartitioned
-                    | Other::HostDeaf => self.link_fails(kind, &host),
-                    Other::ControllerPartitioned => {
+                    System::HostDies => self.host_dies(number, &host),
+                    System::LinkReset
+                    | System::LinkCut
+                    | System::LinkStalls
+                    | System::LinkRefuses
+                    | System::LinkHangs
+                    | System::LinkIsSlow
+                    | System::LinkTrickles
+                    | System::HostPartitioned
+                    | System::HostDeaf => self.link_fails(kind, &host),
+                    System::ControllerPartitioned => {
                         for host in self.names.clone() {
                             if self.random.chance(80) {
-                                self.link_fails(Other::HostPartitioned, &host);
+                                self.link_fails(System::HostPartitioned, &host);
                             }
                         }
                     }
-                    Other::FormerGoesOn | Other::OtherController => return self.another(kind).await,
-                    Other::WriteFails => self.store.failing += 1 + self.random.below(3) as usize,
-                    Other::DiskFull => self.store.full_until = Some(Instant::now() + self.some_time(60)),
-                    Other::WriteIsSlow => self.store.slow = self.some_time(8),
-                    Other::ClockAhead | Other::ClockBack => {
+                    System::FormerGoesOn | System::OtherController => return self.another(kind).await,
+                    System::WriteFails => self.store.failing += 1 + self.random.below(3) as usize,
+                    System::DiskFull => self.store.full_until = Some(Instant::now() + self.some_time(60)),
+                    System::WriteIsSlow => self.store.slow = self.some_time(8),
+                    System::ClockAhead | System::ClockBack => {
                         let (skew, jump) = (self.skew, self.some_time(7200));
-                        self.clock(if kind == Other::ClockAhead {
+                        self.clock(if kind == System::ClockAhead {
                             skew + jump
                         } else {
                             skew.saturating_sub(jump)
                         });
                     }
-                    Other::PortTwice => return self.port_twice(),
-                    Other::EngineBusy => {
+                    System::PortTwice => return self.port_twice(),
+                    System::EngineBusy => {
                         let busy = self.some_time(15);
                         sleep(busy).await;
                     }
-                    Other::ClientVanishes
-                    | Other::ClientRepeats
-                    | Other::ClientErrs
-                    | Other::ClientsFlood => return self.client(kind).await,
+                    System::ClientVanishes
+                    | System::ClientRepeats
+                    | System::ClientErrs
+                    | System::ClientsFlood => return self.client(kind).await,
                     _ => return self.killed(kind).await,
                 }
                 Ok(())
@@ -93,50 +93,50 @@ impl Simulation {
         Duration::from_millis(1 + self.random.below(most * 1000))
     }
 
-    fn ends_within(&mut self, most: u64, what: Ending) {
+    fn ends_within(&mut self, most: u64, what: Recovery) {
         let at = Instant::now() + self.some_time(most);
-        self.ending.push((at, what));
+        self.recoveries.push((at, what));
     }
 
     fn host_dies(&mut self, number: usize, host: &str) {
         let here = endpoints_of(host);
-        self.links.change(&here, |weather| {
-            weather.refuses = true;
-            weather.resets += 1;
+        self.links.change(&here, |condition| {
+            condition.refuses = true;
+            condition.resets += 1;
         });
         self.hosts[number].switch().restart();
-        self.ends_within(60, Ending::Weather(here));
+        self.ends_within(60, Recovery::Link(here));
     }
 
-    fn link_fails(&mut self, kind: Other, host: &str) {
+    fn link_fails(&mut self, kind: System, host: &str) {
         let here = endpoints_of(host);
         let one = if self.random.chance(50) { switch_of(host) } else { database_of(host) };
-        let at = At {
+        let cut = Cut {
             direction: self.random.below(2) as usize,
             bytes: self.random.below(3000) as usize,
-            ends: kind == Other::LinkCut,
+            closes: kind == System::LinkCut,
         };
         let latency = Duration::from_millis(1 + self.random.below(300));
-        let piece = 1 + self.random.below(64) as usize;
-        let change: &dyn Fn(&mut Weather) = match kind {
-            Other::LinkReset => &|weather| weather.resets += 1,
-            Other::LinkCut | Other::LinkStalls => return self.links.arm(&one, at),
-            Other::LinkRefuses => &|weather| {
-                weather.refuses = true;
-                weather.resets += 1;
+        let segment = 1 + self.random.below(64) as usize;
+        let change: &dyn Fn(&mut Condition) = match kind {
+            System::LinkReset => &|condition| condition.resets += 1,
+            System::LinkCut | System::LinkStalls => return self.links.arm(&one, cut),
+            System::LinkRefuses => &|condition| {
+                condition.refuses = true;
+                condition.resets += 1;
             },
-            Other::LinkHangs => &|weather| {
-                weather.hangs = true;
-                weather.resets += 1;
+            System::LinkHangs => &|condition| {
+                condition.hangs = true;
+                condition.resets += 1;
             },
-            Other::LinkIsSlow => &|weather| weather.latency = latency,
-            Other::LinkTrickles => &|weather| weather.piece = piece,
-            Other::HostDeaf => &|weather| weather.travels[0] = false,
-            _ => &|weather| weather.travels = [false; 2],
+            System::LinkIsSlow => &|condition| condition.latency = latency,
+            System::LinkTrickles => &|condition| condition.segment = segment,
+            System::HostDeaf => &|condition| condition.passes[0] = false,
+            _ => &|condition| condition.passes = [false; 2],
         };
         self.links.change(&here, change);
-        if kind != Other::LinkReset {
-            self.ends_within(60, Ending::Weather(here));
+        if kind != System::LinkReset {
+            self.ends_within(60, Recovery::Link(here));
         }
     }
 
@@ -148,22 +148,22 @@ impl Simulation {
         }
     }
 
-    async fn killed(&mut self, kind: Other) -> Result<(), String> {
+    async fn killed(&mut self, kind: System) -> Result<(), String> {
         let percent = self.random.below(100) as usize;
         match kind {
-            Other::KilledBeforeWriting => self.store.crash = Some(Crash::Before),
-            Other::KilledWhileWriting => self.store.crash = Some(Crash::Within(percent)),
-            Other::KilledAfterWriting => self.store.crash = Some(Crash::After),
-            Other::KilledForLong => {
+            System::KilledBeforeWriting => self.store.crash = Some(Crash::Before),
+            System::KilledWhileWriting => self.store.crash = Some(Crash::Within(percent)),
+            System::KilledAfterWriting => self.store.crash = Some(Crash::After),
+            System::KilledForLong => {
                 let down = Duration::from_mins(1) + self.some_time(240);
                 self.dies(down);
             }
-            Other::KilledTwice => {
+            System::KilledTwice => {
                 let (down, again) = (self.some_time(2), Duration::from_millis(self.random.below(300)));
                 self.dies(down);
-                self.ending.push((Instant::now() + down + again, Ending::Started));
+                self.recoveries.push((Instant::now() + down + again, Recovery::Started));
             }
-            Other::Restarted => {
+            System::Restarted => {
                 if let Some(process) = self.process.take() {
                     process.stop().await;
                 }
@@ -179,11 +179,11 @@ impl Simulation {
     }
 
     /// A second controller, if there is none already.
-    async fn another(&mut self, kind: Other) -> Result<(), String> {
+    async fn another(&mut self, kind: System) -> Result<(), String> {
         if self.other.is_some() {
             return Ok(());
         }
-        if kind == Other::FormerGoesOn {
+        if kind == System::FormerGoesOn {
             let Some(former) = self.process.take() else { return Ok(()) };
             self.other = Some((former, self.store.clone()));
             self.start().await?;
@@ -205,21 +205,22 @@ impl Simulation {
             process.group(events, &mut store).await?;
             self.other = Some((process, store));
         }
-        self.ends_within(60, Ending::Other);
+        self.ends_within(60, Recovery::OtherController);
         Ok(())
     }
 
-    async fn client(&mut self, kind: Other) -> Result<(), String> {
+    async fn client(&mut self, kind: System) -> Result<(), String> {
         if self.process.is_none() {
             return Ok(());
         }
         let rules = self.rules.clone();
         self.network.advance(2);
+        self.remember_tenants();
         let wanted = self.network.objects(&rules);
         let events = match kind {
-            Other::ClientVanishes => vec![self.requests.vanishing(&wanted, &rules)],
-            Other::ClientRepeats => self.requests.again(&rules).into_iter().collect(),
-            Other::ClientErrs => vec![self.requests.wrong(&rules)],
+            System::ClientVanishes => vec![self.requests.vanishing(&wanted, &rules)],
+            System::ClientRepeats => self.requests.again(&rules).into_iter().collect(),
+            System::ClientErrs => vec![self.requests.wrong(&rules)],
             _ => self.requests.one_by_one(&wanted, &rules),
         };
         self.group(events).await
@@ -233,8 +234,8 @@ impl Simulation {
         let (_, port) = self.random.pick(&plugged).clone();
         let host = self.random.pick(&self.names).clone();
         if !self.plugged.contains(&(host.clone(), port.clone())) {
-            self.twice.insert((host.clone(), port.clone()));
-            self.ends_within(60, Ending::Twice((host, port)));
+            self.duplicates.insert((host.clone(), port.clone()));
+            self.ends_within(60, Recovery::Duplicate((host, port)));
         }
         self.plug()
     }
@@ -242,8 +243,8 @@ impl Simulation {
     /// Does what is due by now.
     pub(super) async fn what_is_due(&mut self) -> Result<(), String> {
         let now = Instant::now();
-        while let Some(at) = self.ending.iter().position(|(at, _)| *at <= now) {
-            let (_, what) = self.ending.remove(at);
+        while let Some(at) = self.recoveries.iter().position(|(at, _)| *at <= now) {
+            let (_, what) = self.recoveries.remove(at);
             self.end(what)?;
         }
         if self.starts_at.is_some_and(|at| at <= now) {
@@ -252,17 +253,17 @@ impl Simulation {
         Ok(())
     }
 
-    fn end(&mut self, what: Ending) -> Result<(), String> {
+    fn end(&mut self, what: Recovery) -> Result<(), String> {
         self.trace.note(&format!("ends: {what:?}"));
         match what {
-            Ending::Weather(here) => self.links.change(&here, |weather| {
-                *weather = Weather { resets: weather.resets, ..Weather::FINE };
+            Recovery::Link(here) => self.links.change(&here, |condition| {
+                *condition = Condition { resets: condition.resets, ..Condition::HEALTHY };
             }),
-            Ending::Other => self.other = None,
-            Ending::Started if self.process.is_some() => self.dies(Duration::from_secs(1)),
-            Ending::Started => {}
-            Ending::Twice(both) => {
-                self.twice.remove(&both);
+            Recovery::OtherController => self.other = None,
+            Recovery::Started if self.process.is_some() => self.dies(Duration::from_secs(1)),
+            Recovery::Started => {}
+            Recovery::Duplicate(both) => {
+                self.duplicates.remove(&both);
                 return self.plug();
             }
         }
@@ -272,7 +273,7 @@ impl Simulation {
     /// All is well from now on, and the controller runs.
     pub(super) async fn heal(&mut self) -> Result<(), String> {
         self.trace.note("all is well");
-        for (_, what) in std::mem::take(&mut self.ending) {
+        for (_, what) in std::mem::take(&mut self.recoveries) {
             self.end(what)?;
         }
         self.host_faults.finish(&self.hosts);

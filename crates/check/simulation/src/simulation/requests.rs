@@ -1,4 +1,4 @@
-//! What users ask for, and what they know: every request that was answered has taken effect, or none of it.
+//! The requests of users, and the objects that follow from the answers: a request has taken effect as a whole or not at all.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub(crate) struct Requests {
     last: u64,
 }
 
-/// What one request asks for.
+/// One request.
 #[derive(Debug, Clone)]
 struct Asked {
     what: Wanted,

@@ -1,5 +1,6 @@
-//! What must hold once faults have ended: all hosts come in sync, with what follows from the journal, and then nothing changes any more.
+//! The checks after all faults have ended: all hosts are in sync with the state that follows from the journal, and nothing changes any more.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use objects::ObjectKey;
@@ -10,7 +11,7 @@ use super::{Simulation, host_of};
 use crate::process::restored;
 
 /// The longest until all hosts are in sync: flows that were lost in silence are found within ten minutes (`Timing::scrub_every`).
-const REST_WITHIN: Duration = Duration::from_mins(16);
+const QUIESCENT_WITHIN: Duration = Duration::from_mins(16);
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long it takes until hosts that are connected count as back (`Patience`), and announcements end.
@@ -20,20 +21,21 @@ const QUIET: Duration = Duration::from_mins(2);
 
 impl Simulation {
     /// Waits until all is as it should be, and checks that it stays so.
-    pub(super) async fn rest(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + REST_WITHIN;
-        while let Err(why) = self.at_rest() {
+    pub(super) async fn quiesce(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + QUIESCENT_WITHIN;
+        while let Err(why) = self.is_quiescent() {
             if Instant::now() > deadline {
-                return Err(format!("{REST_WITHIN:?} after all faults have ended, {why}"));
+                return Err(format!("{QUIESCENT_WITHIN:?} after all faults have ended, {why}"));
             }
             self.until(Instant::now() + LOOK_EVERY).await?;
         }
         self.trace.note("at rest");
         self.as_derived_at_once()?;
+        self.check_isolation()?;
         self.until(Instant::now() + BACK_WITHIN).await?;
         let before = self.counts();
         self.until(Instant::now() + QUIET).await?;
-        self.at_rest().map_err(|why| format!("{QUIET:?} after all was at rest, {why}"))?;
+        self.is_quiescent().map_err(|why| format!("{QUIET:?} after all was at rest, {why}"))?;
         let after = self.counts();
         if before != after {
             let last = self.store.records().last();
@@ -56,7 +58,7 @@ impl Simulation {
     }
 
     /// Whether every host is in sync, says so, and has reported what it has.
-    fn at_rest(&self) -> Result<(), String> {
+    fn is_quiescent(&self) -> Result<(), String> {
         let process = self.process.as_ref().ok_or("no controller runs")?;
         same(self.requests.known(), process.core().objects())?;
         let status = process.status();
@@ -79,6 +81,15 @@ impl Simulation {
                     flows.len(),
                     desired.flows.len()
                 ));
+            }
+            let in_groups = |(group, _): &(u32, u32)| *group;
+            let groups: BTreeSet<u32> =
+                desired.buckets.keys().chain(desired.candidates.keys()).map(in_groups).collect();
+            if !host.switch().groups().into_keys().eq(groups) {
+                return Err(format!("{node} is called in sync, and has other groups than it should have"));
+            }
+            if !host.switch().meters().into_keys().eq(desired.meters.keys().copied()) {
+                return Err(format!("{node} is called in sync, and has other meters than it should have"));
             }
             // Without a declared port, an interface counts only if it had one.
             let is_declared =
