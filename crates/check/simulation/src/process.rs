@@ -8,6 +8,7 @@ use nlog_data::{Evaluator, Tables};
 use nlog_dataflow::{Dataflow, Options};
 use ovs_driver::{Config, FlowTable, Handle, Owner, Timing};
 use peer_connection::{Dial, Endpoint};
+use switch_model::Event as SwitchEvent;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use weft_core::core::Refusal;
@@ -162,6 +163,12 @@ impl Process {
     }
 
     async fn advance(&mut self, event: Event) -> Result<(), String> {
+        // Its supervisor starts it again, which hides the fault.
+        if let Event::News(SwitchNews { node, what: News::Event(SwitchEvent::Failed { why, .. }), .. }) =
+            &event
+        {
+            return Err(format!("the driver of {node} fails: {why}"));
+        }
         let mut effects = self.step(event)?;
         while let Some(task) = self.machine.next_task(now(self.skew)) {
             effects.extend(self.step(Event::Task(task))?);
