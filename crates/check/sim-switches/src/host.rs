@@ -20,7 +20,7 @@ pub struct SimulatedHost {
     database: FakeDatabase,
 }
 
-/// Where whoever accepts the connections of a host puts them.
+/// The queues that take the accepted connections of a host.
 #[derive(Debug)]
 pub struct Streams {
     /// Those of its switch.

@@ -70,7 +70,7 @@ pub enum System {
     ClientVanishes,
     /// A client asks again with the same key.
     ClientRepeats,
-    /// A client asks for what is wrong.
+    /// A client sends an invalid request.
     ClientErrs,
     /// Clients ask for much at once.
     ClientsFlood,

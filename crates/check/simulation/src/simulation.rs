@@ -161,7 +161,7 @@ impl Simulation {
         let dialler: Arc<dyn Dial> = Arc::new(self.links.clone());
         let process = Process::start(&self.rules, &mut self.store, dialler, identity, self.skew).await?;
         self.trace.note(&format!("the controller starts, transaction {}", process.core().last_txn()));
-        self.requests.after_start(process.core().objects())?;
+        self.requests.after_start(process.core().objects(), self.store.records())?;
         self.process = Some(process);
         Ok(())
     }

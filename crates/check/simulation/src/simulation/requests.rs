@@ -1,6 +1,6 @@
 //! The requests of users, and the objects that follow from the answers: a request has taken effect as a whole or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use objects::{Batch, Cancel, Deletion, ObjectKey, ObjectStore};
@@ -9,14 +9,12 @@ use weft_core::answered::RequestKey;
 use weft_core::core::Refusal;
 use weft_core::machine::{Applied, Change, Event, Request, RequestId};
 use weft_core::peer::Origin;
+use weft_core::record::Record;
 use weft_core::rules::Rules;
 use weft_core::terms::Terms;
 
 use super::named;
 use crate::network::Objects;
-
-/// The most unanswered requests whose outcomes are told apart.
-const UNANSWERED_MOST: usize = 10;
 
 /// The users' side of all requests.
 #[derive(Debug, Default)]
@@ -73,7 +71,8 @@ impl Requests {
         &self.known
     }
 
-    /// Requests that lead to these objects: one for all of them, or one for what is new and one for what goes. None if nobody listens.
+    /// The requests that lead to these objects: one with all of them, or one with new and changed objects and one that deletes the rest. Empty if
+    /// no controller listens.
     pub(crate) fn towards(
         &mut self,
         wanted: &Objects,
@@ -183,31 +182,20 @@ impl Requests {
         Ok(line)
     }
 
-    /// The controller has started with these objects: all answered requests have taken effect, and each of those without an answer has or
-    /// has not.
+    /// The controller has started with these objects, from a journal with these records. Every answered request has taken effect; one without
+    /// an answer has if its key is in the journal.
     ///
     /// # Errors
-    /// No such outcome leads to these objects.
-    pub(crate) fn after_start(&mut self, store: &ObjectStore) -> Result<(), String> {
-        let open: Vec<Asked> = std::mem::take(&mut self.open).into_values().collect();
-        let open = &open[..open.len().min(UNANSWERED_MOST)];
-        let mut first = None;
-        for outcome in 0..1_u32 << open.len() {
-            let mut objects = self.known.clone();
-            let took_effect = |(number, _): &(usize, &Asked)| outcome >> number & 1 == 1;
-            for (_, asked) in open.iter().enumerate().filter(took_effect) {
-                asked.what.apply(&mut objects);
-            }
-            match same(&objects, store) {
-                Ok(()) => {
-                    self.known = objects;
-                    return Ok(());
-                }
-                Err(why) => first = first.or(Some(why)),
+    /// The objects are others.
+    pub(crate) fn after_start(&mut self, store: &ObjectStore, records: &[Record]) -> Result<(), String> {
+        let keys = records.iter().filter_map(|record| record.key.as_ref());
+        let written: BTreeSet<&str> = keys.map(|key| &*key.text).collect();
+        for asked in std::mem::take(&mut self.open).into_values() {
+            if asked.repeats.is_none() && written.contains(&*asked.key.text) {
+                asked.what.apply(&mut self.known);
             }
         }
-        let why = first.unwrap_or_default();
-        Err(format!("after a start, {why}; {} requests had no answer", open.len()))
+        same(&self.known, store).map_err(|why| format!("after a start, {why}"))
     }
 }
 
