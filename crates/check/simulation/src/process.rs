@@ -170,7 +170,7 @@ impl Process {
             return Err(format!("the driver of {node} fails: {why}"));
         }
         let mut effects = self.step(event)?;
-        while let Some(task) = self.machine.next_task(now(self.skew)) {
+        while let Some(task) = self.machine.next_task(now(self.skew), &|_| false) {
             effects.extend(self.step(Event::Task(task))?);
         }
         if self.carry_out(effects).await?.is_empty() {

@@ -237,6 +237,11 @@ impl Observed {
         self.report.is_none()
     }
 
+    /// The report that waits, if it is to be taken by now.
+    pub(crate) fn waiting_report(&self, now: Moment) -> Option<&Report> {
+        self.report.as_ref().filter(|_| self.ready_at(now).is_none())
+    }
+
     /// When a report that waits is to be taken, if it comes too soon after others.
     pub(crate) fn ready_at(&self, now: Moment) -> Option<Moment> {
         let at = (self.paid_at + BETWEEN_REPORTS).saturating_sub(BETWEEN_REPORTS * REPORTS_AT_ONCE);

@@ -3,8 +3,8 @@
 //! It reads no clock, file or socket and starts no thread, so the same events at the same times have the same effects: in the daemon, in
 //! tests and in simulations. The order of a step:
 //!
-//! 1. [`Machine::step`] takes what comes in: requests, news of switches, time that passes. Then [`Machine::next_task`] says what follows
-//!    from what was observed, and a step for each [`Task`] computes that. Transactions and answers wait, as one *group*.
+//! 1. [`Machine::step`] takes what comes in: requests, news of switches, time that passes. At the end of a group, [`Event::Look`] compares what was
+//!    observed, [`Machine::next_task`] says what follows from it, and a step for each [`Task`] computes that. Transactions and answers wait.
 //! 2. The caller appends [`Machine::records`] to the journal, and says whether they are on disk. If they are, the orders for drivers
 //!    and the answers come out; if not, the group is undone and refused.
 //! 3. The caller carries out the orders, says which drivers could not be started, and calls [`Machine::publish`] before it sends answers.
@@ -258,7 +258,7 @@ impl Machine {
             Event::Request(request) => self.request(request, now)?,
             Event::News(news) => self.news(news),
             Event::Task(task) => self.run(task, now)?,
-            Event::PutAside(task, why) => self.put_aside(task, why),
+            Event::PutAside(task, why) => self.put_aside(&task, &why),
             Event::Look { heard_all } => self.look(heard_all),
             Event::Journalled => return Ok(self.journalled(now)),
             Event::Unwritten(why) => return self.unwritten(&why),
@@ -566,6 +566,7 @@ impl Machine {
             self.core.undo(*applied).map_err(failed)?;
         }
         self.fleet.roll_back();
+        self.to_compare.clear();
         self.put_back(why);
         self.core.pause_retries();
         self.retry_at = Some(self.fleet.now() + JOURNAL_REST);

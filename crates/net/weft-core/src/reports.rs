@@ -14,6 +14,8 @@
 //! An interface *announces* itself when its switch learns a flow from one of its frames. That holds for the claim: as long as the
 //! interface is plugged and has a port number, whatever becomes of the flow.
 
+mod joint;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use serde_json::Value as Json;
 use switch_model::InterfaceId;
 
 use crate::record::Record;
+pub(crate) use joint::Joint;
 
 /// A port in a report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -40,7 +40,7 @@ pub(crate) use saving::Saving;
 
 /// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;
-/// How long a group accepts more inputs. Every query waits for the group that it arrived with.
+/// How long a group accepts more inputs, and computes more of what switches have told. Every query waits for the group that it arrived with.
 const GROUP_TIME: Duration = Duration::from_millis(20);
 
 /// The engine thread.
@@ -196,9 +196,8 @@ impl Worker {
                 Input::News(news) => {
                     heard = true;
                     self.requests.metrics.heard(&news.what);
-                    self.requests.activity.begin(Work::Switch(news.node.clone()));
                     self.stages.news(&news);
-                    self.step(Event::News(news))?;
+                    self.advance(Event::News(news))?;
                 }
                 // That comes at the end of each group.
                 Input::Look => {}
@@ -210,7 +209,8 @@ impl Worker {
         }
         // The queue of news is bounded: when news has been taken from it, more may be about to come.
         let heard_all = !heard && self.news.is_empty();
-        self.step(Event::Look { heard_all })
+        self.advance(Event::Look { heard_all })?;
+        self.compare(begun)
     }
 
     /// Takes other settings, if there are any.
@@ -223,23 +223,29 @@ impl Worker {
         }
     }
 
-    /// Gives the machine an event, and computes what follows from what was observed.
-    fn step(&mut self, event: Event) -> Result<(), EngineError> {
-        self.advance(event)?;
-        while let Some(task) = self.machine.next_task(now()) {
-            let Some(node) = task.node().map(str::to_owned) else {
-                self.advance(Event::Task(task))?;
-                continue;
+    /// Computes what follows from what was observed of switches, at least one task of it. What takes longer than a group may is left to the next
+    /// group, so that requests come between.
+    fn compare(&mut self, begun: Instant) -> Result<(), EngineError> {
+        loop {
+            let put_aside = self.journal.put_aside();
+            let Some(task) = self.machine.next_task(now(), &|node| put_aside.is_suspect(node)) else {
+                return Ok(());
             };
-            if let Some(why) = self.journal.put_aside().reason(&node) {
+            let nodes: Vec<String> = task.nodes().map(str::to_owned).collect();
+            if let Some(why) = nodes.iter().find_map(|node| put_aside.reason(node)) {
                 self.advance(Event::PutAside(task, why))?;
                 continue;
             }
-            self.journal.put_aside().begin(&node);
+            if let Some(first) = nodes.first() {
+                self.requests.activity.begin(Work::Switch(first.clone()));
+            }
+            put_aside.begin(&nodes);
             self.advance(Event::Task(task))?;
-            self.journal.put_aside().end(&node);
+            self.journal.put_aside().end(&nodes);
+            if begun.elapsed() >= GROUP_TIME {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Gives the machine an event, and carries out the effects.

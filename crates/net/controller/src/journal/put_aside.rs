@@ -1,9 +1,9 @@
 //! What hosts tell is computed again after each start, since they tell it again. If the computation ends the process, it would end it at each start.
 //!
-//! So the file [`COMPUTING`] has the host whose message is computed at this moment. It is not synchronised: that would double the cost of a message,
-//! and what ends a process leaves written bytes alone. A start that finds a host there counts that in [`FILE`]. A host that has ended two processes one after
-//! the other is put aside: its messages are not computed, and what it told before holds. The rest of the network works on.
-//! After a day, a start tries once more.
+//! So the file [`COMPUTING`] has the hosts whose messages are computed at this moment. It is not synchronised: that would double the cost of a message,
+//! and what ends a process leaves written bytes alone. A start that finds hosts there counts that in [`FILE`]. They are suspects: the message of each is
+//! computed without those of others, until one has been. A host that has ended two processes one after the other is put aside: its messages
+//! are not computed, and what it told before holds. The rest of the network works on. After a day, a start tries once more.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -17,11 +17,11 @@ use tracing::{error, warn};
 
 use super::{JournalError, files, io_error};
 
-/// The file with the host whose message is computed.
+/// The file with the hosts whose messages are computed, each a line.
 const COMPUTING: &str = "computing";
 /// The file with the hosts that have ended processes.
 const FILE: &str = "put-aside.json";
-/// The size of the first file, which one write replaces. Ids of hosts are shorter.
+/// The least size of the first file. One write replaces all of it, with blanks at the end.
 const SIZE: usize = 512;
 /// The most bytes of either file that are read.
 const READ_MAX: u64 = 1 << 20;
@@ -30,10 +30,12 @@ const ENDS_MAX: u32 = 2;
 /// How long a host is put aside before it is tried again.
 const REST: Duration = Duration::from_hours(24);
 
-/// The hosts whose messages have ended processes, and the one whose message is computed.
+/// The hosts whose messages have ended processes, and those whose messages are computed.
 #[derive(Debug)]
 pub(crate) struct PutAside {
     computing: File,
+    /// The bytes of the file that are no blanks.
+    used: usize,
     path: PathBuf,
     ended: BTreeMap<String, Ended>,
     has_failed: bool,
@@ -56,32 +58,41 @@ impl PutAside {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false).mode(files::MODE);
         let computing = options.open(&path).map_err(io_error(&path, "cannot open"))?;
-        let node = read(&computing).map_err(io_error(&path, "cannot read"))?.trim().to_owned();
+        let text = read(&computing).map_err(io_error(&path, "cannot read"))?;
+        let nodes: Vec<&str> = text.lines().map(str::trim).filter(|node| !node.is_empty()).collect();
+        let ended = BTreeMap::new();
         let mut this =
-            PutAside { computing, path: folder.join(FILE), ended: BTreeMap::new(), has_failed: false };
+            PutAside { computing, used: text.len(), path: folder.join(FILE), ended, has_failed: false };
         this.ended = this.read_ended()?;
         let are_tried = this.try_again(now);
-        if !node.is_empty() {
-            this.count(&node, now);
+        for node in &nodes {
+            this.count(node, now);
         }
-        if !node.is_empty() || are_tried {
+        if !nodes.is_empty() || are_tried {
             this.write_ended().map_err(io_error(&this.path, "cannot write"))?;
         }
-        this.write_computing("").map_err(io_error(&path, "cannot write"))?;
+        this.write_computing(&[]).map_err(io_error(&path, "cannot write"))?;
         Ok(this)
     }
 
-    /// A message of this host is computed from now on.
-    pub(crate) fn begin(&mut self, node: &str) {
-        let written = self.write_computing(node);
+    /// A message of each of these hosts is computed from now on.
+    pub(crate) fn begin(&mut self, nodes: &[String]) {
+        let written = self.write_computing(nodes);
         self.tell(written);
     }
 
-    /// The message of this host has been computed.
-    pub(crate) fn end(&mut self, node: &str) {
-        let written = self.write_computing("");
+    /// The messages of these hosts have been computed.
+    pub(crate) fn end(&mut self, nodes: &[String]) {
+        let written = self.write_computing(&[]);
         self.tell(written);
-        self.forget(node);
+        for node in nodes {
+            self.forget(node);
+        }
+    }
+
+    /// Whether a message of this host may have ended a process, so that it is computed alone.
+    pub(crate) fn is_suspect(&self, node: &str) -> bool {
+        self.ended.contains_key(node)
     }
 
     /// Whatever this host did is forgotten: its message has been computed, or another switch has its name.
@@ -135,11 +146,14 @@ impl PutAside {
         }))
     }
 
-    fn write_computing(&self, node: &str) -> io::Result<()> {
-        let mut text: Vec<u8> = node.bytes().take(SIZE - 1).collect();
-        text.resize(SIZE - 1, b' ');
+    fn write_computing(&mut self, nodes: &[String]) -> io::Result<()> {
+        let mut text = nodes.join("\n").into_bytes();
+        let used = text.len();
+        text.resize(used.max(self.used).max(SIZE - 1), b' ');
         text.push(b'\n');
-        self.computing.write_all_at(&text, 0)
+        self.computing.write_all_at(&text, 0)?;
+        self.used = used;
+        Ok(())
     }
 
     /// The file is on disk afterwards.
@@ -187,36 +201,59 @@ mod tests {
             PutAside::open(folder.path(), now).unwrap()
         };
         let is_aside = |put: &PutAside, node| put.reason(node).is_some();
-        start(0).begin("hv1");
+        start(0).begin(&["hv1".to_owned()]);
         let mut second = start(1);
         assert!(!is_aside(&second, "hv1"), "once may be an accident");
         // Others are computed meanwhile.
-        second.begin("hv2");
-        second.end("hv2");
-        second.begin("hv1");
+        second.begin(&["hv2".to_owned()]);
+        second.end(&["hv2".to_owned()]);
+        second.begin(&["hv1".to_owned()]);
         let third = start(2);
         assert!(is_aside(&third, "hv1") && !is_aside(&third, "hv2"));
         assert!(third.reason("hv1").unwrap().contains("put-aside.json"));
         assert!(is_aside(&start(3), "hv1"), "it stays aside");
         // A message that is computed without harm ends the row of ends.
         let mut fourth = start(4);
-        fourth.begin("hv2");
+        fourth.begin(&["hv2".to_owned()]);
         let mut fifth = start(5);
-        fifth.begin("hv2");
-        fifth.end("hv2");
-        fifth.begin("hv2");
+        fifth.begin(&["hv2".to_owned()]);
+        fifth.end(&["hv2".to_owned()]);
+        fifth.begin(&["hv2".to_owned()]);
         assert!(!is_aside(&start(6), "hv2"));
         let mut tried = start(27);
         assert!(!is_aside(&tried, "hv1"), "after a day it is tried again");
-        tried.begin("hv1");
+        tried.begin(&["hv1".to_owned()]);
         assert!(is_aside(&start(28), "hv1"), "once");
         // Another switch may have the name.
-        start(28).begin("hv3");
-        start(29).begin("hv3");
+        start(28).begin(&["hv3".to_owned()]);
+        start(29).begin(&["hv3".to_owned()]);
         let mut last = start(30);
         assert!(is_aside(&last, "hv3"));
         last.forget("hv3");
         assert!(!is_aside(&last, "hv3") && !is_aside(&start(31), "hv3"));
+    }
+
+    #[test]
+    fn d25_of_hosts_that_are_computed_together_the_one_at_fault_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || PutAside::open(folder.path(), SystemTime::UNIX_EPOCH).unwrap();
+        let names: Vec<String> = (0..64).map(|host| format!("{host:0>200}")).collect();
+        let mut first = open();
+        first.begin(&["before".to_owned()]);
+        first.end(&["before".to_owned()]);
+        first.begin(&names);
+        let mut second = open();
+        assert!(names.iter().all(|name| second.is_suspect(name) && second.reason(name).is_none()));
+        assert!(!second.is_suspect("before"));
+        for name in &names[..9] {
+            second.begin(std::slice::from_ref(name));
+            second.end(std::slice::from_ref(name));
+        }
+        second.begin(&names[9..10]);
+        let third = open();
+        let aside: Vec<&String> = names.iter().filter(|name| third.reason(name).is_some()).collect();
+        assert_eq!(aside, [&names[9]]);
+        assert_eq!(names.iter().filter(|name| third.is_suspect(name)).count(), 64 - 9);
     }
 
     #[test]
@@ -225,7 +262,7 @@ mod tests {
         std::fs::write(folder.path().join(FILE), "{").unwrap();
         let mut put = PutAside::open(folder.path(), SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(put.reason("hv1"), None);
-        put.begin("hv1");
+        put.begin(&["hv1".to_owned()]);
         let put = PutAside::open(folder.path(), SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(put.ended["hv1"].times, 1);
     }

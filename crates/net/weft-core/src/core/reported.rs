@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::{AppliedTransaction, Core, CoreError, Retried, Undo, Verdict};
 use crate::derived::RulesOutput;
-use crate::reports::{CONNECTION, NodeReport, difference};
+use crate::reports::{CONNECTION, Joint, NodeReport, difference};
 use objects::{ChangeSet, ObjectKey, Outcome, Rows};
 
 /// Interfaces of a host with ids that no object has.
@@ -37,21 +37,51 @@ impl Core {
         report: &switch_model::Report,
         now: SystemTime,
     ) -> Result<Option<AppliedTransaction>, CoreError> {
-        if !self.derived.addresses.contains(node) {
-            return Ok(None);
-        }
-        self.refused.forget(node);
-        let objects = &self.objects;
-        let report = &self.beside.take(node, report, |port| objects.has_id(port));
-        self.left_behind.remove(node);
-        match self.commit_report(node, report, now) {
+        let Some(report) = self.take_report(node, report) else { return Ok(None) };
+        let reports = [(node, report)];
+        match self.commit_reports(&reports, now) {
             Err(CoreError::Refused(why)) => {
-                let ports = self.reports.missing(node, report);
-                self.refused.refuse_whole(node, report.clone(), ports, &why.to_string());
+                let [(node, report)] = reports;
+                let ports = self.reports.missing(node, &report);
+                self.refused.refuse_whole(node, report, ports, &why.to_string());
                 Ok(None)
             }
             result => result,
         }
+    }
+
+    /// Takes the reports of several switches in one transaction, which [`Joint`] allows. Returns nothing if they change nothing.
+    ///
+    /// # Errors
+    /// The rules refuse the transaction, so it is up to the caller to try each report alone; or the engine failed.
+    pub(crate) fn report_together(
+        &mut self,
+        reports: &[(String, switch_model::Report)],
+        now: SystemTime,
+    ) -> Result<Option<AppliedTransaction>, CoreError> {
+        let take = |(node, report): &(String, switch_model::Report)| {
+            Some((node.clone(), self.take_report(node, report)?))
+        };
+        let reports: Vec<_> = reports.iter().filter_map(take).collect();
+        self.commit_reports(&reports, now)
+    }
+
+    /// Whether the report of a switch can become a part of a transaction with others. A host of whose last report something is refused would make
+    /// the rules refuse the others too.
+    pub(crate) fn joins(&self, joint: &mut Joint, node: &str, report: &switch_model::Report) -> bool {
+        !self.refused.has(node) && joint.join(&self.reports, node, report)
+    }
+
+    /// Replaces the last report of a switch. Returns what objects exist for; `None` if the transport node does not exist.
+    fn take_report(&mut self, node: &str, report: &switch_model::Report) -> Option<switch_model::Report> {
+        if !self.derived.addresses.contains(node) {
+            return None;
+        }
+        self.refused.forget(node);
+        let objects = &self.objects;
+        let report = self.beside.take(node, report, |port| objects.has_id(port));
+        self.left_behind.remove(node);
+        Some(report)
     }
 
     /// Retries a part of a refused report that is due: after the report itself, and after another transaction was
@@ -60,7 +90,7 @@ impl Core {
         let Some((part, report)) = self.refused.next(&self.reports) else { return Ok(None) };
         let node = part.node.clone();
         let candidate = self.reports.partial(&node, &report, &part.ports);
-        let transaction = match self.commit_report(&node, &candidate, now) {
+        let transaction = match self.commit_reports(&[(&*node, candidate)], now) {
             Ok(transaction) => {
                 let (_, left) = self.reports.plan(&node, &report, self.last_txn);
                 self.refused.accept(&part, left == Rows::default());
@@ -90,18 +120,26 @@ impl Core {
         self.refused.verdict(node)
     }
 
-    fn commit_report(
+    /// Commits the reports of switches of which no two claim the same port anew.
+    fn commit_reports(
         &mut self,
-        node: &str,
-        report: &switch_model::Report,
+        reports: &[(impl AsRef<str>, switch_model::Report)],
         now: SystemTime,
     ) -> Result<Option<AppliedTransaction>, CoreError> {
-        let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);
-        if reported == Rows::default() {
-            self.reports.commit(node, state);
+        let (mut states, mut rows) = (Vec::new(), Rows::default());
+        for (node, report) in reports {
+            let node = node.as_ref();
+            let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);
+            states.push((node.to_owned(), state));
+            rows.add(reported);
+        }
+        if rows == Rows::default() {
+            for (node, state) in states {
+                self.reports.commit(&node, state);
+            }
             return Ok(None);
         }
-        self.commit_reported(node, state, reported, now).map(Some)
+        self.commit_reported(states, rows, now).map(Some)
     }
 
     /// Takes the news that a switch has learned a flow, new or seen for the first time. Returns nothing if that tells of no
@@ -119,7 +157,7 @@ impl Core {
         let Some(port) = self.awaited(node, table, cookie) else { return Ok(None) };
         let plan = self.reports.plan_announced(node, &port, is_new, self.last_txn + 1);
         let Some((state, reported)) = plan else { return Ok(None) };
-        self.commit_reported(node, state, reported, now).map(Some)
+        self.commit_reported(vec![(node.to_owned(), state)], reported, now).map(Some)
     }
 
     /// The port whose interface announces itself by a learned flow.
@@ -263,34 +301,47 @@ impl Core {
         rows: Rows,
         now: SystemTime,
     ) -> Result<AppliedTransaction, CoreError> {
-        let mut applied = self.commit_reported(node, state, rows, now)?;
+        let mut applied = self.commit_reported(vec![(node.to_owned(), state)], rows, now)?;
         // Later records rely on what hooks did.
         applied.record.observation = applied.record.filled.is_none() && applied.record.memory.is_empty();
         Ok(applied)
     }
 
-    /// Commits the rows by which the state of a switch becomes another.
+    /// Commits the rows by which the states of switches become others.
     fn commit_reported(
         &mut self,
-        node: &str,
-        state: NodeReport,
+        states: Vec<(String, NodeReport)>,
         reported: Rows,
         now: SystemTime,
     ) -> Result<AppliedTransaction, CoreError> {
         // A report with rows that no rule reads is in the record as it came, beside the rows of the transaction.
         let whole = (!self.rules.use_all(&reported)).then(|| reported.clone().into());
         let transaction = self.rules.transaction(reported);
-        let RulesOutput { mut changes, problems, states, addresses, moves, filled } =
+        let RulesOutput { mut changes, problems, states: told, addresses, moves, filled } =
             self.run(&transaction)?;
-        let before = self.reports.commit(node, state);
+        let mut record = self.record(transaction, by(&states).into(), now);
+        let commit = |(node, state): (String, NodeReport)| {
+            let before = self.reports.commit(&node, state);
+            (node, before)
+        };
+        let undo = Undo { reports: states.into_iter().map(commit).collect(), ..Undo::default() };
         self.refused.retry_later();
         let announcements = self.announcements.follow(&mut changes);
         self.change_desired(&changes);
-        let mut record = self.record(transaction, format!("switch {node}").into(), now);
         record.filled = filled;
         record.reports = whole;
         record.announcements = announcements;
-        let undo = Undo { reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(AppliedTransaction { record, changes, problems, states, addresses, moves, undo: Box::new(undo) })
+        let undo = Box::new(undo);
+        Ok(AppliedTransaction { record, changes, problems, states: told, addresses, moves, undo })
+    }
+}
+
+/// The originator of a transaction of these switches, as journal and receipts name it.
+fn by(states: &[(String, NodeReport)]) -> String {
+    match states {
+        [(only, _)] => format!("switch {only}"),
+        [(first, _), (second, _)] => format!("switches {first}, {second}"),
+        [(first, _), (second, _), more @ ..] => format!("switches {first}, {second} and {} more", more.len()),
+        [] => "no switch".to_owned(),
     }
 }

@@ -69,6 +69,12 @@ impl Fleet {
         self.watch.differing.iter().cloned().collect()
     }
 
+    /// The report that [`Fleet::take_difference`] would take next of a switch, if it is one.
+    pub(crate) fn waiting_report(&self, node: &str) -> Option<&switch_model::Report> {
+        let switch = self.switches.get(node).filter(|switch| !switch.removing)?;
+        switch.observed.waiting_report(self.now())
+    }
+
     /// Takes the next difference of a switch that may have an effect after transaction `last_txn`.
     pub(crate) fn take_difference(&mut self, node: &str, last_txn: u64) -> Option<Difference> {
         let now = self.now();

@@ -68,6 +68,8 @@ enum Step {
     Come(usize),
     Go(usize),
     Plug(usize, usize, u16),
+    /// The same, together with what the next step tells.
+    PlugToo(usize, usize, u16),
     Unplug(usize, usize),
     Announce(usize, usize),
     Journal(bool),
@@ -81,6 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => host.clone().prop_map(Step::Come),
         3 => host.clone().prop_map(Step::Go),
         3 => (host.clone(), port.clone(), 1_u16..4).prop_map(|(host, port, ofport)| Step::Plug(host, port, ofport)),
+        3 => (host.clone(), port.clone(), 1_u16..4).prop_map(|(host, port, ofport)| Step::PlugToo(host, port, ofport)),
         1 => (host.clone(), port.clone()).prop_map(|(host, port)| Step::Unplug(host, port)),
         3 => (host, port).prop_map(|(host, port)| Step::Announce(host, port)),
         3 => any::<bool>().prop_map(Step::Journal),
@@ -120,6 +123,10 @@ impl Story {
             Step::Plug(host, port, ofport) if hosts[host].is_up => {
                 hosts[host].plugged.insert(port, ofport);
                 world.event(HOSTS[host], SwitchEvent::Report(hosts[host].report()));
+            }
+            Step::PlugToo(host, port, ofport) if hosts[host].is_up => {
+                hosts[host].plugged.insert(port, ofport);
+                world.tell(HOSTS[host], SwitchEvent::Report(hosts[host].report()));
             }
             Step::Unplug(host, port) if hosts[host].is_up => {
                 hosts[host].plugged.remove(&port);
@@ -193,6 +200,82 @@ proptest! {
         }
         prop_assert_eq!(found, fresh.end());
     }
+}
+
+/// Hosts that are up, with ports that they report by turns without a look of the controller at any of them.
+fn told_together(ports: &[(usize, &[usize])]) -> Story {
+    let mut story = Story::new();
+    for host in 0..3 {
+        story.run(&Step::Come(host));
+    }
+    for (host, ports) in ports {
+        for port in *ports {
+            story.run(&Step::PlugToo(*host, *port, *port as u16 + 1));
+        }
+    }
+    story
+}
+
+#[test]
+fn reports_that_come_together_become_one_transaction_and_are_undone_together() {
+    let mut story = told_together(&[(0, &[0]), (1, &[1]), (2, &[])]);
+    let before = story.world.records.len();
+    story.run(&Step::Journal(false));
+    story.world.group(None);
+    assert_eq!(story.world.flows(), BTreeMap::new());
+    story.run(&Step::Journal(true));
+    story.run(&Step::Pass(3));
+    let by: Vec<&str> = story.world.records[before..].iter().map(|record| &*record.by).collect();
+    assert_eq!(by, ["switches hv1, hv2"]);
+    assert_eq!(["hv1", "hv2"].map(|host| story.world.flows()[host].len()), [1, 1]);
+    let switches = story.world.status().switches;
+    assert!(switches.iter().all(|switch| switch.last_error.is_empty()), "{switches:?}");
+}
+
+#[test]
+fn reports_that_claim_one_port_keep_their_order() {
+    let mut story = told_together(&[(0, &[0]), (1, &[0])]);
+    let before = story.world.records.len();
+    story.world.group(None);
+    let since = |record: &Record| record.insert["vif"][0][4].as_u64().unwrap();
+    let records = &story.world.records[before..];
+    let claims: Vec<_> = records.iter().map(|record| (&*record.by, since(record))).collect();
+    let first = claims[0].1;
+    assert_eq!(claims, [("switch hv1", first), ("switch hv2", first + 1)]);
+}
+
+#[test]
+fn a_report_that_the_rules_refuse_takes_no_other_with_it() {
+    let mut story = told_together(&[]);
+    // Two ports of one host with this number have one flow with different actions.
+    story.world.apply("{kind: switch_port, id: p2, number: 1}").unwrap();
+    for (host, ports) in [(0, &[0, 1][..]), (1, &[0][..]), (2, &[][..])] {
+        for port in ports {
+            story.run(&Step::PlugToo(host, *port, *port as u16 + 1));
+        }
+    }
+    story.world.group(None);
+    story.run(&Step::Pass(1));
+    assert_eq!(["hv1", "hv2"].map(|host| story.world.flows()[host].len()), [1, 1]);
+    let errors: Vec<String> =
+        story.world.status().switches.iter().map(|switch| switch.last_error.clone()).collect();
+    assert!(errors[0].starts_with("report refused"), "{errors:?}");
+    assert_eq!(errors[1..], ["", ""]);
+}
+
+#[test]
+fn a_switch_that_is_suspect_is_computed_alone() {
+    let mut story = told_together(&[(0, &[0]), (1, &[1])]);
+    let now = story.world.now;
+    let mut machine = story.world.machine.take().unwrap();
+    machine.step(now, Event::Look { heard_all: true }).unwrap();
+    let mut tasks = Vec::new();
+    while let Some(task) = machine.next_task(now, &|node| node == "hv2") {
+        tasks.push(task.nodes().map(str::to_owned).collect::<Vec<_>>());
+        machine.step(now, Event::Task(task)).unwrap();
+    }
+    tasks.retain(|nodes| !nodes.is_empty());
+    assert_eq!(tasks, [["hv1"], ["hv2"]]);
 }
 
 #[test]

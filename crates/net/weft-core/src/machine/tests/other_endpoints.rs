@@ -141,7 +141,8 @@ fn a_switch_whose_report_is_put_aside_is_written_to_if_it_has_the_numbers_that_t
         let what = News::Event(SwitchEvent::Report(with_port(ofport)));
         let news = Event::News(SwitchNews { node: "hv1".to_owned(), driver, what });
         let mut effects = world.machine().step(now, news).unwrap();
-        let task = world.machine().next_task(now).unwrap();
+        effects.extend(world.machine().step(now, Event::Look { heard_all: true }).unwrap());
+        let task = world.machine().next_task(now, &|_| false).unwrap();
         effects.extend(
             world.machine().step(now, Event::PutAside(task, "it ended two processes".to_owned())).unwrap(),
         );

@@ -174,7 +174,7 @@ impl World {
     pub(super) fn step(&mut self, event: Event) -> Vec<Result<Applied, Refusal>> {
         let now = self.now;
         let mut effects = self.machine().step(now, event).unwrap();
-        while let Some(task) = self.machine().next_task(now) {
+        while let Some(task) = self.machine().next_task(now, &|_| false) {
             effects.extend(self.machine().step(now, Event::Task(task)).unwrap());
         }
         self.carry_out(effects)
@@ -229,9 +229,16 @@ impl World {
         batch
     }
 
+    /// A switch tells something, and the controller looks.
     pub(super) fn event(&mut self, host: &str, event: SwitchEvent) {
+        self.tell(host, event);
+        self.group(None);
+    }
+
+    /// A switch tells something, and more may come before the controller looks.
+    pub(super) fn tell(&mut self, host: &str, event: SwitchEvent) {
         let news = SwitchNews { node: host.to_owned(), driver: self.drivers[host], what: News::Event(event) };
-        self.group(Some(Event::News(news)));
+        assert_eq!(self.step(Event::News(news)), []);
     }
 
     pub(super) fn status(&self) -> Status {
