@@ -95,16 +95,19 @@ impl World {
         let begun = Instant::now();
         loop {
             let wanted = self.ask(async |client| Ok(client.flows(name).await?))?;
-            let comparison = flows::compare(&self.host(name)?, &wanted)?;
+            let host = self.host(name)?;
+            let dump = host.ofctl(&["--no-names", "--no-stats", "dump-flows", "br-int"])?;
+            let groups = host.ofctl(&["dump-groups", "br-int"])?;
+            let comparison = flows::compare(&dump, &groups, &wanted).with_context(|| name.to_owned())?;
             if comparison.different.is_empty() {
                 return Ok(comparison.compared);
             }
             let text = comparison.different.join("\n");
             ensure!(
                 begun.elapsed() < FLOWS_DEADLINE,
-                "in sync, with other flows than wanted for {FLOWS_DEADLINE:?}:\n{text}"
+                "{name} is in sync, with other flows than wanted for {FLOWS_DEADLINE:?}:\n{text}"
             );
-            self.events.add(format!("in sync, with other flows than wanted: {text}"));
+            self.events.add(format!("{name} is in sync, with other flows than wanted: {text}"));
             std::thread::sleep(LOOK * 50);
         }
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::requirements;
 
-/// Where libfaketime leaves files that processes share. One that is killed does not remove its own.
+/// Where libfaketime leaves files that the processes of a program share.
 const SHARED: &str = "/dev/shm";
 
 /// A clock that can jump.
@@ -71,7 +71,7 @@ impl WallClock {
             .with_context(|| format!("cannot write {}", self.file.display()))
     }
 
-    /// Removes what a process that was killed has left.
+    /// Removes what libfaketime has left of a process that has ended.
     pub fn forget(pid: u32) {
         for name in [format!("faketime_shm_{pid}"), format!("sem.faketime_sem_{pid}")] {
             let _ = std::fs::remove_file(Path::new(SHARED).join(name));

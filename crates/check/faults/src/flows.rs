@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
-use lab::Host;
 use weft_client::Flows;
 
 /// The most differences that are printed.
@@ -23,14 +22,13 @@ pub struct Comparison {
     pub compared: usize,
 }
 
-/// Compares a switch with what the controller wants. Flows are compared as texts that Open vSwitch prints, not by code that the controller
-/// uses.
-pub fn compare(host: &Host, wanted: &Flows) -> Result<Comparison> {
-    let dump = host.ofctl(&["--no-names", "--no-stats", "dump-flows", "br-int"])?;
-    let found = dump
+/// Compares what `ovs-ofctl --no-names --no-stats dump-flows` and `dump-groups` print with what the controller wants. Flows are compared as
+/// texts, not by code that the controller uses.
+pub fn compare(flows: &str, groups: &str, wanted: &Flows) -> Result<Comparison> {
+    let found = flows
         .lines()
         .filter(|line| line.contains(" actions="))
-        .map(|line| read(line.trim()).with_context(|| format!("{}: this is no flow: {line}", host.name)));
+        .map(|line| read(line.trim()).with_context(|| format!("this is no flow: {line}")));
     let found: BTreeMap<Key, Entry> = found.collect::<Result<_>>()?;
     let wanted_flows: BTreeMap<Key, Entry> = wanted
         .flows
@@ -52,7 +50,6 @@ pub fn compare(host: &Host, wanted: &Flows) -> Result<Comparison> {
     }
     let more = found.iter().filter(|(key, _)| !wanted_flows.contains_key(*key));
     different.extend(more.map(|(key, entry)| format!("{key:?} {entry:?} is there, and nobody wants it")));
-    let groups = host.ofctl(&["dump-groups", "br-int"])?;
     let found: BTreeSet<u32> = groups.lines().filter_map(group).collect();
     let wanted: BTreeSet<u32> = wanted.buckets.iter().map(|bucket| bucket.group).collect();
     if found != wanted {
@@ -64,7 +61,6 @@ pub fn compare(host: &Host, wanted: &Flows) -> Result<Comparison> {
     if all > PRINTED {
         different.push(format!("and {} more", all - PRINTED));
     }
-    let different = different.into_iter().map(|what| format!("{}: {what}", host.name)).collect();
     Ok(Comparison { different, compared })
 }
 

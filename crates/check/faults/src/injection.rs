@@ -8,8 +8,9 @@ use test_random::Random;
 use crate::clock::{self, WallClock};
 use crate::disk::{Tampered, Tampering};
 use crate::kind::{Kind, Part};
+use crate::network::PROBE;
 use crate::plan::Fault;
-use crate::proxy::{Mode, Proxy};
+use crate::proxy::{Done, Mode, Proxy};
 use crate::world::World;
 
 /// How much longer than planned a fault lasts at most that has had no effect yet.
@@ -37,8 +38,8 @@ pub struct Active {
 /// What the end of a fault needs.
 enum Detail {
     None,
-    /// What the proxy had done before, and how many connections were concerned.
-    Link([u64; 3], u64),
+    /// What the proxy had done before.
+    Link(Done),
     /// How many requests the controller had refused before.
     Disk(u64),
     Tampered(Tampered),
@@ -59,7 +60,7 @@ impl World {
                 Detail::None
             }
             Kind::ControllerRestarted => {
-                self.testbed.stop_controller()?;
+                self.stop_controller()?;
                 Detail::None
             }
             Kind::SwitchKilled => {
@@ -84,7 +85,7 @@ impl World {
             Kind::WriteFails | Kind::SyncFails | Kind::DiskFails | Kind::SyncIsSlow => {
                 Detail::Tampered(self.tamper(fault.kind, &mut random)?)
             }
-            _ => self.disturb(&fault, &mut random),
+            _ => Detail::Link(self.disturb(&fault, &mut random)?),
         };
         Ok(Active { fault, begun, detail })
     }
@@ -106,9 +107,9 @@ impl World {
     }
 
     /// Lets a proxy misbehave. What only shows in a new connection begins with a reset, and half of the stalls do.
-    fn disturb(&self, fault: &Fault, random: &mut Random) -> Detail {
+    fn disturb(&self, fault: &Fault, random: &mut Random) -> Result<Done> {
         let (proxy, cut) = self.proxy(fault);
-        let (before, open) = (proxy.done(), proxy.open());
+        let before = proxy.done();
         let starts_anew = random.chance(50);
         match fault.kind {
             Kind::OpenflowReset | Kind::OvsdbReset => proxy.reset(),
@@ -116,6 +117,11 @@ impl World {
                 proxy.treat(Mode::Stalled);
                 if starts_anew {
                     proxy.reset();
+                }
+                if fault.kind == Kind::OvsdbStalls {
+                    // Little is said of a database that does not change.
+                    let set = format!("external_ids:iface-id=stalled-{}", random.below(1 << 20));
+                    self.host(fault.host)?.vsctl(&["--no-wait", "set", "Interface", PROBE, &set])?;
                 }
             }
             Kind::OpenflowCut | Kind::OvsdbCut => {
@@ -127,7 +133,7 @@ impl World {
                 proxy.reset();
             }
         }
-        Detail::Link(before, open)
+        Ok(before)
     }
 
     fn proxy(&self, fault: &Fault) -> (&Proxy, u64) {
@@ -154,13 +160,13 @@ impl World {
     fn had_effect(&self, active: &Active) -> Result<bool> {
         Ok(match &active.detail {
             Detail::None => true,
-            Detail::Link(before, open) => {
+            Detail::Link(before) => {
                 let done = self.proxy(&active.fault).0.done();
                 match active.fault.kind {
-                    Kind::OpenflowReset | Kind::OvsdbReset => done[0] > before[0],
-                    Kind::OpenflowCut | Kind::OvsdbCut => done[1] > before[1],
-                    Kind::OpenflowTrickles | Kind::OvsdbTrickles => done[2] > before[2],
-                    _ => *open > 0,
+                    Kind::OpenflowReset | Kind::OvsdbReset => done.reset > before.reset,
+                    Kind::OpenflowCut | Kind::OvsdbCut => done.cut > before.cut,
+                    Kind::OpenflowTrickles | Kind::OvsdbTrickles => done.trickled > before.trickled,
+                    _ => done.held > before.held,
                 }
             }
             Detail::Disk(before) => self.load.book().requests().refused > *before,

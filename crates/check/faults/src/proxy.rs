@@ -39,17 +39,29 @@ pub enum Mode {
 struct Counters {
     /// Numbers the connections.
     made: AtomicU64,
-    open: AtomicU64,
     reset: AtomicU64,
     cut: AtomicU64,
     trickled: AtomicU64,
+    held: AtomicU64,
+}
+
+/// What a proxy did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Done {
+    /// Connections that [`Proxy::reset`] ended.
+    pub reset: u64,
+    /// Connections that ended after a number of bytes.
+    pub cut: u64,
+    /// Bytes that trickled.
+    pub trickled: u64,
+    /// Bytes that arrived while connections stood still.
+    pub held: u64,
 }
 
 /// A proxy of one daemon. Dropping it ends its connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    seed: u64,
     mode: watch::Sender<Mode>,
     /// Changes when all connections are to be reset.
     resets: watch::Sender<u64>,
@@ -91,17 +103,12 @@ impl Proxy {
             counters: Arc::clone(&counters),
         };
         tokio::spawn(listen(listener, shared));
-        Ok(Proxy { address, seed, mode, resets, counters })
+        Ok(Proxy { address, mode, resets, counters })
     }
 
     /// The endpoint for a transport node, `tcp:...`.
     pub fn endpoint(&self) -> String {
         format!("tcp:{}", self.address)
-    }
-
-    /// The seed of the places where connections are cut.
-    pub fn seed(&self) -> u64 {
-        self.seed
     }
 
     /// From now on, bytes and connections are treated so.
@@ -114,15 +121,11 @@ impl Proxy {
         self.resets.send_modify(|number| *number += 1);
     }
 
-    /// The number of open connections.
-    pub fn open(&self) -> u64 {
-        self.counters.open.load(Ordering::SeqCst)
-    }
-
-    /// The number of connections so far that [`Proxy::reset`] ended, and that a limit of bytes ended; and of bytes that trickled.
-    pub fn done(&self) -> [u64; 3] {
-        let Counters { reset, cut, trickled, .. } = &*self.counters;
-        [reset, cut, trickled].map(|counter| counter.load(Ordering::SeqCst))
+    /// What the modes did so far.
+    pub fn done(&self) -> Done {
+        let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
+        let Counters { reset, cut, trickled, held, .. } = &*self.counters;
+        Done { reset: count(reset), cut: count(cut), trickled: count(trickled), held: count(held) }
     }
 }
 
@@ -154,7 +157,6 @@ async fn serve(mut client: TcpStream, shared: Shared) {
         return;
     };
     let _ = client.set_nodelay(true);
-    shared.counters.open.fetch_add(1, Ordering::SeqCst);
     let mut random = Random::new(shared.seed ^ (number + 1));
     // One of the directions is cut, at a byte that differs from connection to connection.
     let (is_to_daemon, part) = (random.chance(50), random.below(1 << 20));
@@ -175,7 +177,6 @@ async fn serve(mut client: TcpStream, shared: Shared) {
     if end != End::Closed {
         let _ = client.set_zero_linger();
     }
-    shared.counters.open.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Carries bytes in one direction. `part` of 2^20 is where in the limit of [`Mode::Cut`] this direction is cut, if it is.
@@ -197,12 +198,8 @@ async fn pump(
                 let at = (limit * part) >> 20;
                 at.saturating_sub(carried).min(READ as u64)
             }),
-            Mode::Stalled => {
-                if mode.changed().await.is_err() {
-                    return End::Closed;
-                }
-                continue;
-            }
+            // What arrives is read, so that it is known that something was held, and then waits.
+            Mode::Stalled => READ as u64,
         };
         if limit == 0 {
             return End::Cut;
@@ -215,6 +212,12 @@ async fn pump(
             },
         };
         let Ok(read @ 1..) = read else { return End::Closed };
+        if *mode.borrow() == Mode::Stalled {
+            shared.counters.held.fetch_add(read as u64, Ordering::SeqCst);
+            if mode.wait_for(|mode| *mode != Mode::Stalled).await.is_err() {
+                return End::Closed;
+            }
+        }
         if to.write_all(&bytes[..read]).await.is_err() {
             return End::Closed;
         }

@@ -168,7 +168,15 @@ impl World {
         self.testbed.start_controller()
     }
 
-    /// Kills the controller, and removes what only a process that ends in order removes itself.
+    /// Lets the controller end in order, and removes what libfaketime leaves.
+    pub fn stop_controller(&mut self) -> Result<()> {
+        let pid = self.testbed.controller_pid();
+        self.testbed.stop_controller()?;
+        pid.into_iter().for_each(WallClock::forget);
+        Ok(())
+    }
+
+    /// Kills the controller, and removes what libfaketime leaves.
     pub fn kill_controller(&mut self) -> Result<()> {
         let pid = self.testbed.controller_pid();
         self.testbed.kill_controller()?;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod book;
+mod flows;
 mod page;
 mod plan;
 mod proxy;

@@ -51,17 +51,18 @@ async fn bytes_pass_stop_trickle_and_end() {
     proxy.treat(Mode::Stalled);
     let stalled = timeout(Duration::from_millis(200), exchange(&mut stream, 1)).await;
     assert!(stalled.is_err(), "a byte passes");
+    assert_eq!(proxy.done().held, 1);
     proxy.treat(Mode::Trickling);
     let mut late = [0];
     timeout(DEADLINE, stream.read_exact(&mut late)).await.unwrap().unwrap();
     timeout(DEADLINE, exchange(&mut stream, 200)).await.unwrap().unwrap();
-    assert!(proxy.done()[2] >= 400, "{:?}", proxy.done());
+    assert!(proxy.done().trickled >= 400, "{:?}", proxy.done());
 
     proxy.treat(Mode::Clear);
     proxy.reset();
     let ended = timeout(DEADLINE, exchange(&mut stream, 10)).await.unwrap();
     assert!(ended.is_err(), "a connection that was reset goes on");
-    assert_eq!(proxy.done()[0], 1);
+    assert_eq!(proxy.done().reset, 1);
 }
 
 #[tokio::test]
@@ -78,7 +79,7 @@ async fn connections_are_cut_at_different_bytes_of_either_direction() {
         assert!(ended.is_err(), "connection {number} is not cut");
     }
     let cut = async {
-        while proxy.done()[1] < 20 {
+        while proxy.done().cut < 20 {
             tokio::task::yield_now().await;
         }
     };
