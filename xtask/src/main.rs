@@ -1,5 +1,5 @@
 //! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask scale`,
-//! `cargo xtask sim-switches`, `cargo xtask sim`, `cargo xtask release`, `cargo xtask package`.
+//! `cargo xtask sim-switches`, `cargo xtask sim`, `cargo xtask faults`, `cargo xtask release`, `cargo xtask package`.
 //!
 //! Each prepares the machine ([`setup`]) and then runs programs of the workspace. This crate depends on no other crate
 //! of Weft except what the lab needs, so it builds in seconds.
@@ -65,6 +65,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// A real controller and real Open vSwitch on virtual hosts, with kills, broken connections, a failing disk and a jumping clock, from a
+    /// seed, in a release build
+    Faults {
+        /// Passed on; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// A real controller and 3,000 simulated switches: cold start, changes, restart, faults, in a release build
     Scale {
         /// Passed on; `--help` lists them
@@ -111,6 +118,7 @@ fn run(task: Task) -> Result<()> {
         Task::Mutate { arguments } => build_and_run("mutation", &arguments),
         Task::SimSwitches { arguments } => build_and_run("sim-switches", &arguments),
         Task::Sim { arguments } => build_and_run("simulation", &arguments),
+        Task::Faults { arguments } => faults(&arguments),
         Task::Scale { arguments } => bench(&[vec!["scale".to_owned()], arguments].concat()),
         Task::Bench { arguments } => bench(&arguments),
     }
@@ -139,6 +147,14 @@ fn bench(arguments: &[String]) -> Result<()> {
         None,
     )?;
     run_release_build("weft-bench", arguments)
+}
+
+/// Builds `weft` and the fault suite together, and runs the suite.
+fn faults(arguments: &[String]) -> Result<()> {
+    setup::open_vswitch()?;
+    setup::faults()?;
+    cargo(&["build", "--release", "--package", "weft-cli", "--package", "faults"], None)?;
+    run_release_build("faults", arguments)
 }
 
 /// Builds a package, and runs its program.

@@ -36,6 +36,25 @@ pub(crate) fn program(name: &str, package: &str) -> Result<()> {
     install(&format!("{name} is not installed"), package)
 }
 
+/// The package whose tests run the fault suite, which needs [`faults`].
+pub(crate) const USES_FAULTS: &str = "weft-cli";
+
+/// Where Debian's multi-architecture folders and others have the library of libfaketime.
+const CLOCK_LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+
+/// Ensures that what makes a process fail is there: strace, and libfaketime, which has no program.
+pub(crate) fn faults() -> Result<()> {
+    program("strace", "strace")?;
+    let has_library = |folder: &str| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.chain([PathBuf::from(folder)]).any(|folder| folder.join(CLOCK_LIBRARY).exists())
+    };
+    if ["/usr/lib", "/usr/local/lib", "/usr/lib64", "/lib"].into_iter().any(has_library) {
+        return Ok(());
+    }
+    install("libfaketime is not installed", "libfaketime")
+}
+
 /// Whether `PATH`, or a folder of daemons, has a program.
 fn has_program(name: &str) -> bool {
     let path = crate::with_system_folders();

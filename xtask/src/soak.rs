@@ -56,6 +56,9 @@ pub(crate) struct Soak {
     /// Simulations of the controller with everything failing around it
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     simulations: u64,
+    /// How long a real controller and real Open vSwitch are killed, cut off and deprived of their disk, in minutes
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    faults: u64,
     /// The first seed; without it, a fresh one, which is printed
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -84,6 +87,7 @@ impl Soak {
         test("weft-cli", "linearizable::", seed, ("WEFT_TEST_ROUNDS", self.rounds))?;
         test("weft-cli", "watches::", seed, ("WEFT_TEST_ROUNDS", self.watches))?;
         test("weft-cli", "large::", seed, ("WEFT_TEST_PORTS", self.ports))?;
+        crate::faults(&["--minutes".into(), self.faults.to_string(), "--seed".into(), seed.to_string()])?;
         steady(seed, self.changes)?;
         upgrade()?;
         run("weft-bench", &["--bin", "weft-bench"], [])?;

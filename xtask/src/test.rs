@@ -61,6 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if selection.has(setup::USES_CLIENTS) {
         setup::clients()?;
     }
+    if !without_switch && selection.has(setup::USES_FAULTS) {
+        setup::faults()?;
+    }
     for line in selection.describe() {
         eprintln!("{line}");
     }

@@ -201,6 +201,13 @@ impl Vswitch {
         self.wait_gone("ovsdb-server", pid)
     }
 
+    /// Kills `ovsdb-server` as a crash would, and waits until it is gone. Does nothing if it does not run.
+    pub fn kill_ovsdb(&self) -> Result<(), Error> {
+        let Some(pid) = self.ovsdb_pid() else { return Ok(()) };
+        kill(pid);
+        self.wait_gone("ovsdb-server", pid)
+    }
+
     /// Starts `ovsdb-server` on the existing database.
     pub fn start_ovsdb(&self) -> Result<(), Error> {
         self.start_ovsdb_with(&[])

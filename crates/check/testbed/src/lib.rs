@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -64,6 +64,8 @@ pub struct Settings {
     pub listen: Option<String>,
     /// Other lines of the controller's configuration.
     pub configuration: Vec<String>,
+    /// Variables of the controller's environment, besides those of this process.
+    pub variables: Vec<(String, String)>,
 }
 
 impl Settings {
@@ -81,6 +83,7 @@ impl Settings {
             may_be_kept: false,
             listen: None,
             configuration: Vec::new(),
+            variables: Vec::new(),
         }
     }
 }
@@ -193,6 +196,7 @@ impl Testbed {
             .arg("controller")
             .arg("--config")
             .arg(self.configuration())
+            .envs(self.settings.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -231,6 +235,22 @@ impl Testbed {
             command.process_group(0);
         }
         Ok(command)
+    }
+
+    /// The controller's process number, while it runs or has not been waited for.
+    pub fn controller_pid(&self) -> Option<u32> {
+        self.controller.as_ref().map(Child::id)
+    }
+
+    /// How the controller ended by itself; none while it runs. Once it is told, the controller may be [started](Testbed::start_controller)
+    /// again.
+    pub fn controller_ended(&mut self) -> Result<Option<ExitStatus>> {
+        let Some(child) = self.controller.as_mut() else { return Ok(None) };
+        let status = child.try_wait().context("cannot ask for the controller's end")?;
+        if status.is_some() {
+            self.controller = None;
+        }
+        Ok(status)
     }
 
     /// Kills the controller as a crash would.

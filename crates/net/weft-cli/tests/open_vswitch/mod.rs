@@ -1,6 +1,7 @@
 //! Tests that need Open vSwitch and network namespaces. Each test has its own lab.
 
 mod end_to_end;
+mod faults;
 mod network;
 mod replayed;
 mod trace;
