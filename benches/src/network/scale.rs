@@ -49,7 +49,6 @@ struct Scale {
     run: Run,
     network: Network,
     world: World,
-    layout: Layout,
     runtime: Runtime,
     fleet: Fleet,
     daemon: Daemon,
@@ -130,10 +129,14 @@ impl Scale {
         let daemon = Daemon::start(folder)?;
         let folder = folder.to_owned();
         let mut scale =
-            Scale { run, network, world, layout, runtime, fleet, daemon, folder, plugged: BTreeMap::new() };
-        progress(&format!("{} ports are plugged in at {} hosts", scale.network.ports(), scale.layout.hosts));
+            Scale { run, network, world, runtime, fleet, daemon, folder, plugged: BTreeMap::new() };
+        progress(&format!("{} ports are plugged in at {} hosts", scale.network.ports(), scale.hosts()));
         scale.plug(&load)?;
         Ok((scale, load))
+    }
+
+    fn hosts(&self) -> usize {
+        self.fleet.hosts().len()
     }
 
     /// Plugs the interfaces of a step in.
@@ -164,7 +167,8 @@ impl Scale {
             }
             let mut node: Json = serde_json::from_str(line)?;
             let number = node["id"].as_str().and_then(number_of).context("a host has a number")?;
-            let (ovsdb, openflow) = self.layout.endpoints(number).context("the host has an address")?;
+            let (ovsdb, openflow) =
+                self.fleet.layout().endpoints(number).context("the host has an address")?;
             node["ovsdb"] = ovsdb.into();
             node["openflow"] = openflow.into();
             objects.push(node.to_string());
@@ -195,7 +199,7 @@ impl Scale {
     /// The controller's and the hosts' state.
     fn state(&mut self) -> Result<State> {
         let status = self.daemon.ask(async |client| Ok(client.status().await?))?;
-        let mut unreported = vec![0_i64; self.layout.hosts];
+        let mut unreported = vec![0_i64; self.hosts()];
         for host in self.plugged.values() {
             unreported[*host] += 1;
         }
@@ -205,7 +209,7 @@ impl Scale {
         }
         let is_synced = |switch: &&SwitchStatus| switch.connected && switch.synced;
         Ok(State {
-            hosts: self.layout.hosts,
+            hosts: self.hosts(),
             synced: status.switches.iter().filter(is_synced).count(),
             reported: status.switches.iter().map(|switch| switch.vifs).sum(),
             other_ports: unreported.iter().filter(|count| **count != 0).count(),
@@ -298,7 +302,7 @@ impl Scale {
         let (mut answered, mut confirmed, mut stages) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
         let stride = (switches.len() / CHANGES).max(1);
         for (number, switch) in switches.iter().step_by(stride).take(CHANGES).enumerate() {
-            let mut hosts = (0..self.layout.hosts).map(|host| (host + number * 31) % self.layout.hosts);
+            let mut hosts = (0..self.hosts()).map(|host| (host + number * 31) % self.hosts());
             let host = hosts.find(|host| !without.contains(host));
             let step = self.world.add_ports(*switch, host);
             self.plug(&step)?;
@@ -450,7 +454,7 @@ impl Scale {
             }
         }
         // The controller notices within a moment; before that, it calls all of them in sync.
-        while self.fleet.totals().connections < before.connections + self.layout.hosts {
+        while self.fleet.totals().connections < before.connections + self.hosts() {
             ensure!(begun.elapsed() < DEADLINE, "hosts are not connected again");
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -24,6 +24,8 @@ use crate::store::{Store, Written};
 
 /// The most news of switches that one group takes.
 const GROUP_MAX: usize = 64;
+/// The most that one group computes of what switches have told. The daemon takes as much as fits into some milliseconds, so groups leave something there too.
+const TASKS_MAX: usize = 2;
 /// The queue of news, as in the daemon.
 const NEWS_MAX: usize = 1024;
 /// The queue of events of one switch, as in the daemon.
@@ -170,7 +172,9 @@ impl Process {
             return Err(format!("the driver of {node} fails: {why}"));
         }
         let mut effects = self.step(event)?;
-        while let Some(task) = self.machine.next_task(now(self.skew), &|_| false) {
+        // The next group goes on with what is left.
+        for _ in 0..TASKS_MAX {
+            let Some(task) = self.machine.next_task(now(self.skew), &|_| false) else { break };
             effects.extend(self.step(Event::Task(task))?);
         }
         if self.carry_out(effects).await?.is_empty() {
