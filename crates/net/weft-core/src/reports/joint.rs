@@ -11,8 +11,8 @@ use std::collections::HashSet;
 
 use super::{NodeReport, Reports};
 
-/// The most changes of ports in one transaction of several hosts. With 3,000 hosts, it takes a second at most, and a user's request waits for it.
-const CHANGES_MAX: usize = 256;
+/// The most changes of ports in one transaction of several hosts. In `nvp-eval`, it takes some tenths of a second, and a user's request waits for it.
+const CHANGES_MAX: usize = 100;
 /// The most hosts.
 const HOSTS_MAX: usize = 64;
 
