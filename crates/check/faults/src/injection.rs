@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use test_random::Random;
 
 use crate::clock::{self, WallClock};
@@ -23,9 +24,9 @@ const CLOCK_TOLERANCE: i64 = 120;
 /// The member of a record in the journal that has its time.
 const MEMBER: &str = "\"at\":\"";
 
-/// The places where connections are cut: below so many bytes. A session of `OpenFlow` begins with more, one of OVSDB with less.
-const CUT_OPENFLOW: u64 = 40_000;
-const CUT_OVSDB: u64 = 12_000;
+/// The places where connections are cut: a session begins with more bytes in each direction.
+const CUT_OPENFLOW: Mode = Mode::Cut { to_daemon: 4000, from_daemon: 40_000 };
+const CUT_OVSDB: Mode = Mode::Cut { to_daemon: 800, from_daemon: 30_000 };
 
 /// A fault that has begun.
 pub struct Active {
@@ -43,6 +44,8 @@ enum Detail {
     /// How many requests the controller had refused before.
     Disk(u64),
     Tampered(Tampered),
+    /// The process that stands still.
+    Frozen(Pid),
     /// How the clock jumped, in seconds.
     Clock(i64),
 }
@@ -71,6 +74,9 @@ impl World {
                 self.host(fault.host)?.kill_ovsdb()?;
                 Detail::None
             }
+            Kind::ControllerFrozen | Kind::SwitchFrozen | Kind::DatabaseFrozen => {
+                Detail::Frozen(freeze(self.process(&fault)?)?)
+            }
             Kind::ClockAhead | Kind::ClockBack => {
                 let seconds = 3600 + random.below(12 * 3600) as i64;
                 let jump = if fault.kind == Kind::ClockAhead { seconds } else { -seconds };
@@ -82,12 +88,36 @@ impl World {
                 self.disk.fill()?;
                 Detail::Disk(before)
             }
+            Kind::KilledOnFullDisk => Detail::Disk(self.kill_on_full_disk()?),
             Kind::WriteFails | Kind::SyncFails | Kind::DiskFails | Kind::SyncIsSlow => {
                 Detail::Tampered(self.tamper(fault.kind, &mut random)?)
             }
             _ => Detail::Link(self.disturb(&fault, &mut random)?),
         };
         Ok(Active { fault, begun, detail })
+    }
+
+    /// Starts the controller while it cannot write. Returns how many requests it had refused before.
+    fn kill_on_full_disk(&mut self) -> Result<u64> {
+        let before = self.load.book().requests().refused;
+        self.disk.fill()?;
+        let begun = Instant::now();
+        while self.load.book().requests().refused == before {
+            ensure!(begun.elapsed() < PATIENCE, "the disk is full, and no request is refused");
+            std::thread::sleep(LOOK);
+        }
+        self.kill_controller()?;
+        self.start_controller().context("it does not start on a full disk")?;
+        Ok(before)
+    }
+
+    fn process(&self, fault: &Fault) -> Result<u32> {
+        let pid = match fault.kind {
+            Kind::ControllerFrozen => self.testbed.controller_pid(),
+            Kind::SwitchFrozen => self.host(fault.host)?.vswitchd_pid(),
+            _ => self.host(fault.host)?.ovsdb_pid(),
+        };
+        pid.with_context(|| format!("{}: the process does not run", fault.kind.name()))
     }
 
     fn tamper(&self, kind: Kind, random: &mut Random) -> Result<Tampered> {
@@ -125,7 +155,7 @@ impl World {
                 }
             }
             Kind::OpenflowCut | Kind::OvsdbCut => {
-                proxy.treat(Mode::Cut(cut));
+                proxy.treat(cut);
                 proxy.reset();
             }
             _ => {
@@ -136,7 +166,7 @@ impl World {
         Ok(before)
     }
 
-    fn proxy(&self, fault: &Fault) -> (&Proxy, u64) {
+    fn proxy(&self, fault: &Fault) -> (&Proxy, Mode) {
         let links = self.links(fault.host);
         match fault.kind {
             Kind::OpenflowReset | Kind::OpenflowStalls | Kind::OpenflowCut | Kind::OpenflowTrickles => {
@@ -160,6 +190,7 @@ impl World {
     fn had_effect(&self, active: &Active) -> Result<bool> {
         Ok(match &active.detail {
             Detail::None => true,
+            Detail::Frozen(pid) => state_of(pid.as_raw_nonzero().get().cast_unsigned()) == Some('T'),
             Detail::Link(before) => {
                 let done = self.proxy(&active.fault).0.done();
                 match active.fault.kind {
@@ -195,11 +226,11 @@ impl World {
         let Active { fault, detail, .. } = active;
         match (fault.kind, detail) {
             (Kind::ControllerKilled | Kind::ControllerRestarted, _) => self.start_controller()?,
-            (Kind::SwitchKilled, _) => {
-                self.host(fault.host)?.start_vswitchd()?;
-                self.lab()?.warm_underlay()?;
-            }
+            (Kind::SwitchKilled, _) => self.host(fault.host)?.start_vswitchd()?,
             (Kind::DatabaseKilled, _) => self.host(fault.host)?.start_ovsdb()?,
+            (_, Detail::Frozen(pid)) => {
+                kill_process(pid, Signal::CONT).context("a process cannot go on")?;
+            }
             (_, Detail::Clock(jump)) => self.clock.jump(-jump)?,
             (_, Detail::Disk(_)) => self.disk.free()?,
             (kind, Detail::Tampered(tampered)) => {
@@ -233,8 +264,20 @@ impl World {
     }
 }
 
-/// Whether a child process has ended and waits to be asked for its status.
+/// Whether a child process has ended: it may still wait to be asked for its status.
 fn has_ended(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
+    state_of(pid).is_none_or(|state| state == 'Z')
+}
+
+/// The state of a process by proc(5): `R`, `S`, `T`, `Z` and so on. None if there is no such process.
+fn state_of(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
+}
+
+/// Lets a process stand still.
+fn freeze(pid: u32) -> Result<Pid> {
+    let pid = Pid::from_raw(pid.cast_signed()).context("0 is no process")?;
+    kill_process(pid, Signal::STOP).context("a process cannot be stopped")?;
+    Ok(pid)
 }

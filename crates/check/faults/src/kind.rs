@@ -7,10 +7,16 @@ pub enum Kind {
     ControllerKilled,
     /// The controller is stopped in order under load, and started again.
     ControllerRestarted,
+    /// The controller stands still for some time (SIGSTOP), and goes on.
+    ControllerFrozen,
     /// `ovs-vswitchd` of a host is killed, and started again without flows.
     SwitchKilled,
     /// `ovsdb-server` of a host is killed, and started again.
     DatabaseKilled,
+    /// `ovs-vswitchd` of a host stands still for some time, and goes on.
+    SwitchFrozen,
+    /// `ovsdb-server` of a host stands still for some time, and goes on.
+    DatabaseFrozen,
     /// All `OpenFlow` connections of a host are reset.
     OpenflowReset,
     /// The `OpenFlow` connections of a host stay open and carry nothing for some time.
@@ -29,6 +35,8 @@ pub enum Kind {
     OvsdbTrickles,
     /// The file system of the controller's state is full for some time.
     DiskFull,
+    /// The controller is killed while that file system is full, and started again before there is room.
+    KilledOnFullDisk,
     /// Some writes to the journal fail.
     WriteFails,
     /// Some syncs of the journal fail.
@@ -56,11 +64,14 @@ pub enum Part {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 23] = [
         Kind::ControllerKilled,
         Kind::ControllerRestarted,
+        Kind::ControllerFrozen,
         Kind::SwitchKilled,
         Kind::DatabaseKilled,
+        Kind::SwitchFrozen,
+        Kind::DatabaseFrozen,
         Kind::OpenflowReset,
         Kind::OpenflowStalls,
         Kind::OpenflowCut,
@@ -70,6 +81,7 @@ impl Kind {
         Kind::OvsdbCut,
         Kind::OvsdbTrickles,
         Kind::DiskFull,
+        Kind::KilledOnFullDisk,
         Kind::WriteFails,
         Kind::SyncFails,
         Kind::DiskFails,
@@ -93,7 +105,9 @@ impl Kind {
         match self {
             Kind::ControllerKilled
             | Kind::ControllerRestarted
+            | Kind::ControllerFrozen
             | Kind::DiskFull
+            | Kind::KilledOnFullDisk
             | Kind::WriteFails
             | Kind::SyncFails
             | Kind::DiskFails
@@ -103,8 +117,9 @@ impl Kind {
         }
     }
 
-    /// Whether the host that it happens to may lose packets. All other kinds are about the controller, which no packet passes.
+    /// Whether the host that it happens to may lose packets. Everything else is about the controller, which no packet passes, or about a
+    /// database that the datapath waits for only when its connection is lost.
     pub fn stops_packets(self) -> bool {
-        matches!(self, Kind::SwitchKilled | Kind::DatabaseKilled)
+        matches!(self, Kind::SwitchKilled | Kind::DatabaseKilled | Kind::SwitchFrozen)
     }
 }

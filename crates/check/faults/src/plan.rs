@@ -86,10 +86,16 @@ impl Plan {
         let (least, most) = match kind {
             Kind::OpenflowReset | Kind::OvsdbReset => (0, 300),
             // Sometimes longer than the driver waits for answers.
-            Kind::OpenflowStalls | Kind::OvsdbStalls if !self.is_short && self.random.chance(25) => {
+            Kind::OpenflowStalls | Kind::OvsdbStalls | Kind::SwitchFrozen | Kind::DatabaseFrozen
+                if !self.is_short && self.random.chance(25) =>
+            {
                 (25_000, 45_000)
             }
-            Kind::OpenflowStalls | Kind::OvsdbStalls => (1000, 12_000),
+            Kind::OpenflowStalls
+            | Kind::OvsdbStalls
+            | Kind::SwitchFrozen
+            | Kind::DatabaseFrozen
+            | Kind::ControllerFrozen => (1000, 12_000),
             Kind::OpenflowCut | Kind::OvsdbCut | Kind::OpenflowTrickles | Kind::OvsdbTrickles => (2000, 6000),
             Kind::ControllerKilled | Kind::SwitchKilled | Kind::DatabaseKilled => (0, 4000),
             _ => (500, 4000),

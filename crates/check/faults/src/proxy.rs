@@ -28,8 +28,13 @@ pub enum Mode {
     Clear,
     /// No byte passes, and connections stay open.
     Stalled,
-    /// Each connection is reset after a number of bytes in one direction, which is drawn below this limit.
-    Cut(u64),
+    /// Each connection is reset after a number of bytes in one direction. Both are drawn, the number below the limit of its direction.
+    Cut {
+        /// The limit of bytes to the daemon.
+        to_daemon: u64,
+        /// The limit of bytes from it.
+        from_daemon: u64,
+    },
     /// Bytes pass one by one.
     Trickling,
 }
@@ -159,13 +164,13 @@ async fn serve(mut client: TcpStream, shared: Shared) {
     let _ = client.set_nodelay(true);
     let mut random = Random::new(shared.seed ^ (number + 1));
     // One of the directions is cut, at a byte that differs from connection to connection.
-    let (is_to_daemon, part) = (random.chance(50), random.below(1 << 20));
+    let (cuts_requests, part) = (random.chance(50), random.below(1 << 20));
     let end = {
         let (from_client, to_client) = client.split();
         let (from_daemon, to_daemon) = daemon.split();
         tokio::select! {
-            end = pump(from_client, to_daemon, &shared, is_to_daemon.then_some(part)) => end,
-            end = pump(from_daemon, to_client, &shared, (!is_to_daemon).then_some(part)) => end,
+            end = pump(from_client, to_daemon, &shared, true, cuts_requests.then_some(part)) => end,
+            end = pump(from_daemon, to_client, &shared, false, (!cuts_requests).then_some(part)) => end,
             _ = resets.changed() => End::Reset,
         }
     };
@@ -179,11 +184,12 @@ async fn serve(mut client: TcpStream, shared: Shared) {
     }
 }
 
-/// Carries bytes in one direction. `part` of 2^20 is where in the limit of [`Mode::Cut`] this direction is cut, if it is.
+/// Carries bytes in one direction. `part` of 2^20 is where in its limit of [`Mode::Cut`] this direction is cut, if it is.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     shared: &Shared,
+    is_to_daemon: bool,
     part: Option<u64>,
 ) -> End {
     let mut mode = shared.mode.clone();
@@ -194,7 +200,8 @@ async fn pump(
         let limit = match now {
             Mode::Clear => READ as u64,
             Mode::Trickling => 1,
-            Mode::Cut(limit) => part.map_or(READ as u64, |part| {
+            Mode::Cut { to_daemon, from_daemon } => part.map_or(READ as u64, |part| {
+                let limit = if is_to_daemon { to_daemon } else { from_daemon };
                 let at = (limit * part) >> 20;
                 at.saturating_sub(carried).min(READ as u64)
             }),

@@ -62,6 +62,8 @@ impl World {
             let had_effect = self.end(fault).with_context(|| format!("at the end of {}", kind.name()))?;
             happened.push(Happened { kind, had_effect });
         }
+        // A switch that was started again knows no neighbour.
+        self.lab()?.warm_underlay()?;
         let over = Instant::now();
         self.load.pause()?;
         self.wait_in_sync(mark)?;

@@ -72,7 +72,7 @@ async fn connections_are_cut_at_different_bytes_of_either_direction() {
     let socket = folder.path().join("socket");
     echo(&socket);
     let proxy = Proxy::start(socket, 3).await.unwrap();
-    proxy.treat(Mode::Cut(LIMIT as u64));
+    proxy.treat(Mode::Cut { to_daemon: LIMIT as u64, from_daemon: LIMIT as u64 });
     for number in 1..=20 {
         let mut stream = connect(&proxy).await;
         let ended = timeout(DEADLINE, exchange(&mut stream, 2 * LIMIT)).await.unwrap();
