@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{cargo, package, setup};
+use crate::{cargo, fuzz, package, setup};
 
 /// Arguments of `cargo xtask soak`.
 #[derive(Args)]
@@ -56,6 +56,9 @@ pub(crate) struct Soak {
     /// Simulations of the controller with everything failing around it
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     simulations: u64,
+    /// Minutes that each fuzz target runs
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    fuzzing: u32,
     /// The first seed; without it, a fresh one, which is printed
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -75,6 +78,7 @@ impl Soak {
             // All tests of the package, for its property tests.
             test(package, "", seed, ("PROPTEST_RNG_SEED", seed))?;
         }
+        fuzz::all(self.fuzzing).context("fuzzing")?;
         test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))?;
         test("weft-cli", "figure6::", seed, ("WEFT_TEST_CASES", self.figure6))?;
         test("weft-cli", "disturbed::", seed, ("WEFT_TEST_SECONDS", self.disturbed))?;

@@ -66,6 +66,14 @@ impl Role {
 }
 
 impl Identity {
+    /// The name and the role in a certificate, which nobody has verified.
+    ///
+    /// # Errors
+    /// It is malformed, or has no name.
+    pub fn of_certificate(certificate: &CertificateDer<'_>) -> Result<Identity, String> {
+        Subject::of(certificate)?.identity()
+    }
+
     /// The name of the switch whose certificate it is: that of its node, with no other role.
     ///
     /// # Errors
