@@ -1,8 +1,4 @@
-//! Arbitrary bytes through the checker: every diagnostic can be rendered.
+//! The target `check`: see `fuzz_targets::check`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::program::check(&String::from_utf8_lossy(bytes));
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::check(bytes));

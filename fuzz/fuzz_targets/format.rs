@@ -1,8 +1,4 @@
-//! Arbitrary bytes through the formatter.
+//! The target `format`: see `fuzz_targets::format`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::program::format(&String::from_utf8_lossy(bytes));
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::format(bytes));

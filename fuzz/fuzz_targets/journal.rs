@@ -1,8 +1,4 @@
-//! Journals.
+//! The target `journal`: see `fuzz_targets::journal`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::journal::journal(bytes);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::journal(bytes));

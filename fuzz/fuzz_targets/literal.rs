@@ -1,8 +1,4 @@
-//! Literals, matches, actions and addresses as text.
+//! The target `literal`: see `fuzz_targets::literal`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::data::literal(&String::from_utf8_lossy(bytes));
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::literal(bytes));

@@ -1,8 +1,4 @@
-//! Network objects.
+//! The target `objects`: see `fuzz_targets::objects`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::objects::objects(&String::from_utf8_lossy(bytes));
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::objects(bytes));

@@ -1,8 +1,4 @@
-//! Messages of switches.
+//! The target `openflow`: see `fuzz_targets::openflow`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::switch::openflow(bytes);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::openflow(bytes));

@@ -1,8 +1,4 @@
-//! JSON of OVSDB servers.
+//! The target `ovsdb`: see `fuzz_targets::ovsdb`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::switch::ovsdb(bytes);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::ovsdb(bytes));

@@ -1,8 +1,4 @@
-//! Saved states.
+//! The target `saved_state`: see `fuzz_targets::saved_state`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::data::saved_state(bytes);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::saved_state(bytes));

@@ -1,8 +1,4 @@
-//! Lines of transactions.
+//! The target `transaction`: see `fuzz_targets::transaction`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::data::transaction(bytes);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::transaction(bytes));

@@ -1,10 +1,11 @@
 //! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask scale`,
-//! `cargo xtask sim-switches`, `cargo xtask sim`, `cargo xtask faults`, `cargo xtask release`, `cargo xtask package`.
+//! `cargo xtask sim-switches`, `cargo xtask sim`, `cargo xtask faults`, `cargo xtask fuzz`, `cargo xtask release`, `cargo xtask package`.
 //!
 //! Each prepares the machine ([`setup`]) and then runs programs of the workspace. This crate depends on no other crate
 //! of Weft except what the lab needs, so it builds in seconds.
 
 mod deny;
+mod fuzz;
 mod package;
 mod release;
 mod setup;
@@ -44,6 +45,8 @@ enum Task {
     Release,
     /// A Debian package of the same program and an archive of the same files, in target/dist
     Package(package::Arguments),
+    /// Bytes that libFuzzer invents, through everything that reads what comes from outside
+    Fuzz(fuzz::Arguments),
     /// Random tests at their nightly size, from a fresh seed: programs in every engine and the reference, networks in
     /// rules and model, and a long run with ever new names, in a release build
     Soak(soak::Soak),
@@ -114,6 +117,7 @@ fn run(task: Task) -> Result<()> {
         Task::Deny(arguments) => deny::command(&arguments),
         Task::Release => release::run().map(drop),
         Task::Package(arguments) => package::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::command(&arguments),
         Task::Soak(soak) => soak.run(),
         Task::Mutate { arguments } => build_and_run("mutation", &arguments),
         Task::SimSwitches { arguments } => build_and_run("sim-switches", &arguments),

@@ -139,6 +139,14 @@ pub(crate) const DEB: CargoTool = CargoTool { name: "cargo-deb", version: "3.8.0
 /// Lists what a program is made of.
 pub(crate) const SBOM: CargoTool = CargoTool { name: "cargo-sbom", version: "0.10.0" };
 
+/// Builds programs that libFuzzer drives.
+pub(crate) const FUZZ: CargoTool = CargoTool { name: "cargo-fuzz", version: "0.13.2" };
+
+/// Ensures that there is a compiler of C++, in which libFuzzer is written.
+pub(crate) fn cpp_compiler() -> Result<()> {
+    program("c++", "g++")
+}
+
 /// Ensures that a tool of cargo is installed. Any version suffices; if there is none, the known version is built, without
 /// optimisation because it runs briefly.
 pub(crate) fn cargo_tool(tool: CargoTool) -> Result<()> {

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{cargo, package, setup};
+use crate::{cargo, fuzz, package, setup};
 
 /// Arguments of `cargo xtask soak`.
 #[derive(Args)]
@@ -59,6 +59,9 @@ pub(crate) struct Soak {
     /// How long a real controller and real Open vSwitch are killed, cut off and deprived of their disk, in minutes
     #[arg(long, value_name = "N", default_value_t = 30)]
     faults: u64,
+    /// Minutes that each fuzz target runs
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    fuzzing: u32,
     /// The first seed; without it, a fresh one, which is printed
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -78,6 +81,7 @@ impl Soak {
             // All tests of the package, for its property tests.
             test(package, "", seed, ("PROPTEST_RNG_SEED", seed))?;
         }
+        fuzz::all(self.fuzzing).context("fuzzing")?;
         test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))?;
         test("weft-cli", "figure6::", seed, ("WEFT_TEST_CASES", self.figure6))?;
         test("weft-cli", "disturbed::", seed, ("WEFT_TEST_SECONDS", self.disturbed))?;

@@ -12,18 +12,21 @@
 //! ```
 //!
 //! In reading order: [`ethernet`] and [`tagged`]; [`arp`]; the packets [`Ipv4`] and [`Ipv6`]; their payloads [`udp`],
-//! [`tcp`], [`icmp`], [`icmpv6`] and [`neighbour`]; [`Wrapped`], a frame inside a tunnel.
+//! [`tcp`], [`icmp`], [`icmpv6`] and [`neighbour`]; [`Wrapped`], a frame inside a tunnel; [`captured`], the frames
+//! that tcpdump wrote.
 //!
 //! `etherparse` writes the headers. It has no tunnels and no message of neighbour discovery with arbitrary options, which
 //! are here. Tests that need damaged frames damage the bytes themselves.
 #![forbid(unsafe_code)]
 
 mod announce;
+mod capture;
 mod packet;
 mod payload;
 mod tunnel;
 
 pub use announce::{announcement, gratuitous_arp, unsolicited_advertisement};
+pub use capture::{CaptureError, captured};
 pub use packet::{Arp, Ipv4, Ipv6, arp, ethernet, random_extension_headers, solicited_node, tagged};
 pub use payload::{Endpoints, checksum, icmp, icmpv6, link_layer, neighbour, tcp, udp, udp_without_checksum};
 pub use tunnel::{Encapsulation, GENEVE_OPTION, Wrapped, unwrap, wrap};

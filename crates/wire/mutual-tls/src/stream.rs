@@ -15,7 +15,7 @@ use tracing::debug;
 
 use crate::credentials::{Credentials, Strangers};
 use crate::explained::{explained, explained_end, explained_silence};
-use crate::identity::{Identity, Subject};
+use crate::identity::Identity;
 
 /// How often the certificate of the other side is checked again.
 pub const RECHECK: Duration = Duration::from_secs(5);
@@ -111,7 +111,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SecureStream<S> {
             .map(|certificate| certificate.clone().into_owned())
             .collect();
         // The verifier has refused strangers who are not admitted.
-        let peer = chain.first().map(|certificate| Subject::of(certificate)?.identity()).transpose();
+        let peer = chain.first().map(Identity::of_certificate).transpose();
         let peer = peer.map_err(io::Error::other)?;
         let (_, session) = tls.get_ref();
         debug!(

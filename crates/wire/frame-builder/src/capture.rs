@@ -1,0 +1,86 @@
+//! The frames of a capture, as tcpdump writes one.
+
+use std::fmt;
+use std::io::Read;
+
+use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
+
+/// The size of the buffer, in bytes: more than the largest frame of a capture.
+const BUFFER: usize = 1 << 18;
+
+/// Why a file is no capture whose frames can be sent. The text is the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaptureError(String);
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CaptureError {}
+
+/// What one read has given.
+enum Step {
+    /// A block of this many bytes.
+    Block(usize),
+    /// Nothing whole: the file has more.
+    Part,
+}
+
+/// The frames of a capture in the format pcap or pcapng.
+///
+/// # Errors
+/// The capture cannot be read, is damaged, has frames that are cut short, or is not of Ethernet.
+pub fn captured(from: impl Read + Send) -> Result<Vec<Vec<u8>>, CaptureError> {
+    let bad = |error: &dyn fmt::Display| CaptureError(error.to_string());
+    let mut reader = create_reader(BUFFER, from).map_err(|error| bad(&error))?;
+    let mut frames = Vec::new();
+    loop {
+        let step = match reader.next() {
+            Ok((used, block)) => {
+                frames.extend(frame(&block, frames.len() + 1).map_err(CaptureError)?);
+                Step::Block(used)
+            }
+            Err(PcapError::Eof) => return Ok(frames),
+            Err(PcapError::Incomplete(_)) => Step::Part,
+            Err(PcapError::UnexpectedEof) => return Err(cut_within(frames.len() + 1)),
+            Err(error) => return Err(bad(&error)),
+        };
+        match step {
+            Step::Block(used) => reader.consume(used),
+            Step::Part if reader.reader_exhausted() => return Err(cut_within(frames.len() + 1)),
+            Step::Part => reader.refill().map_err(|error| bad(&error))?,
+        }
+    }
+}
+
+fn cut_within(number: usize) -> CaptureError {
+    CaptureError(format!("it ends within frame {number}"))
+}
+
+/// The frame of a block, if it has one. `number` is that of the next frame.
+fn frame(block: &PcapBlockOwned<'_>, number: usize) -> Result<Option<Vec<u8>>, String> {
+    let ethernet = |kind: Linktype| match kind {
+        Linktype::ETHERNET => Ok(None),
+        other => Err(format!(
+            "its frames are of link type {}, not of Ethernet: capture on another interface",
+            other.0
+        )),
+    };
+    let whole = |data: &[u8], length: u32, captured: u32| {
+        let frame = usize::try_from(captured).ok().and_then(|captured| data.get(..captured));
+        match frame {
+            Some(frame) if captured == length => Ok(Some(frame.to_vec())),
+            _ => Err(format!("frame {number} is cut short: capture whole frames (tcpdump -s 0)")),
+        }
+    };
+    match block {
+        PcapBlockOwned::LegacyHeader(header) => ethernet(header.network),
+        PcapBlockOwned::Legacy(block) => whole(block.data, block.origlen, block.caplen),
+        PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => ethernet(interface.linktype),
+        PcapBlockOwned::NG(Block::EnhancedPacket(block)) => whole(block.data, block.origlen, block.caplen),
+        PcapBlockOwned::NG(Block::SimplePacket(block)) => whole(block.data, block.origlen, block.origlen),
+        PcapBlockOwned::NG(_) => Ok(None),
+    }
+}
