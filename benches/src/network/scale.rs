@@ -253,7 +253,7 @@ impl Scale {
             "… a change and a status that a user asks for meanwhile: median, greatest, ms",
             &samples.asked.described(),
         );
-        say("… at rest afterwards, MiB", &format!("{:.0}", self.daemon.at_rest()?));
+        say("… its memory then, MiB", &format!("{:.0}", self.daemon.resident_mib()?));
         Ok(samples)
     }
 

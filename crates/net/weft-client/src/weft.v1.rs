@@ -1426,7 +1426,7 @@ pub mod switch_receipt {
 pub struct Receipt {
     #[prost(uint64, tag = "1")]
     pub txn: u64,
-    /// The originator: "api", "switch hv1", …
+    /// The originator: "api", "switch hv1", "switches hv1, hv2 and 3 more", …
     #[prost(string, tag = "2")]
     pub by: ::prost::alloc::string::String,
     /// The time of acceptance (RFC 3339).

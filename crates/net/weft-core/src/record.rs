@@ -31,7 +31,7 @@ pub struct Record<R = Vec<Json>, O = ObjectText> {
     pub txn: u64,
     /// The time of acceptance: RFC 3339, UTC.
     pub at: String,
-    /// The requester: `api`, `switch hv1`, …
+    /// The requester: `api`, `switch hv1`, `switches hv1, hv2 and 3 more`, …
     pub by: String,
     /// The identity of the requester according to the system, if the request arrived over a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
