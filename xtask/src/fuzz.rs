@@ -51,7 +51,7 @@ struct Target {
 
 /// Runs the chosen targets.
 pub(crate) fn command(arguments: &Arguments) -> Result<()> {
-    let known = targets()?;
+    let Package { targets: known, built } = Package::read()?;
     for name in &arguments.targets {
         if !known.iter().any(|target| target.name == *name) {
             let names: Vec<&str> = known.iter().map(|target| target.name.as_str()).collect();
@@ -60,19 +60,20 @@ pub(crate) fn command(arguments: &Arguments) -> Result<()> {
     }
     let is_chosen =
         |target: &Target| arguments.targets.is_empty() || arguments.targets.contains(&target.name);
-    run(&known.into_iter().filter(is_chosen).collect::<Vec<_>>(), arguments.minutes)
+    run(&known.into_iter().filter(is_chosen).collect::<Vec<_>>(), &built, arguments.minutes)
 }
 
 /// Runs every target for so many minutes.
 pub(crate) fn all(minutes: u32) -> Result<()> {
-    run(&targets()?, minutes)
+    let Package { targets, built } = Package::read()?;
+    run(&targets, &built, minutes)
 }
 
-fn run(targets: &[Target], minutes: u32) -> Result<()> {
+fn run(targets: &[Target], built: &Path, minutes: u32) -> Result<()> {
     let mut runs = Runs::read(&root())?;
     setup::cpp_compiler()?;
     setup::cargo_tool(setup::FUZZ)?;
-    let programs = build(targets)?;
+    let programs = build(targets, built)?;
     let commit = commit()?;
     for target in targets {
         eprintln!("fuzz: {} for {}", target.name, many(minutes, "minute"));
@@ -89,34 +90,47 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The targets that `fuzz/Cargo.toml` declares, in its order.
-fn targets() -> Result<Vec<Target>> {
-    let manifest = root().join(FOLDER).join("Cargo.toml");
-    let output = Command::new(cargo_program())
-        .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
-        .arg(&manifest)
-        .output()
-        .context("cannot start cargo")?;
-    let place = manifest.display();
-    ensure!(output.status.success(), "{place}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    let metadata: Json = serde_json::from_slice(&output.stdout).context("`cargo metadata` prints JSON")?;
-    let programs = metadata["packages"][0]["targets"].as_array();
-    let programs = programs.with_context(|| format!("{place}: cargo lists no programs"))?.iter();
-    let is_program =
-        |of: &&Json| of["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "bin"));
-    let target = |of: &Json| {
-        let features = of["required-features"].as_array().into_iter().flatten();
-        let features = features.filter_map(Json::as_str).map(str::to_owned).collect();
-        Some(Target { name: of["name"].as_str()?.to_owned(), features })
-    };
-    let targets: Option<Vec<Target>> = programs.filter(is_program).map(target).collect();
-    targets.with_context(|| format!("{place}: cargo lists a program without a name"))
+/// What cargo says of `fuzz/Cargo.toml`.
+struct Package {
+    /// The targets, in its order.
+    targets: Vec<Target>,
+    /// Where cargo puts what it builds.
+    built: PathBuf,
+}
+
+impl Package {
+    fn read() -> Result<Self> {
+        let manifest = root().join(FOLDER).join("Cargo.toml");
+        let output = Command::new(cargo_program())
+            .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
+            .arg(&manifest)
+            .output()
+            .context("cannot start cargo")?;
+        let place = manifest.display();
+        ensure!(output.status.success(), "{place}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let metadata: Json =
+            serde_json::from_slice(&output.stdout).context("`cargo metadata` prints JSON")?;
+        let built =
+            metadata["target_directory"].as_str().context("`cargo metadata` names the target folder")?;
+        let programs = metadata["packages"][0]["targets"].as_array();
+        let programs = programs.with_context(|| format!("{place}: cargo lists no programs"))?.iter();
+        let is_program =
+            |of: &&Json| of["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "bin"));
+        let target = |of: &Json| {
+            let features = of["required-features"].as_array().into_iter().flatten();
+            let features = features.filter_map(Json::as_str).map(str::to_owned).collect();
+            Some(Target { name: of["name"].as_str()?.to_owned(), features })
+        };
+        let targets: Option<Vec<Target>> = programs.filter(is_program).map(target).collect();
+        let targets = targets.with_context(|| format!("{place}: cargo lists a program without a name"))?;
+        Ok(Package { targets, built: built.into() })
+    }
 }
 
 /// Builds the targets. Returns the folder of their programs.
 ///
 /// All features that any of them needs are on for all, so that a dependency is built once.
-fn build(targets: &[Target]) -> Result<PathBuf> {
+fn build(targets: &[Target], built: &Path) -> Result<PathBuf> {
     let features: BTreeSet<&str> =
         targets.iter().flat_map(|target| target.features.iter().map(String::as_str)).collect();
     let features = features.into_iter().collect::<Vec<_>>().join(",");

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use controller::journal::{JournalError, Replay};
 use controller::snapshots;
@@ -63,7 +63,7 @@ pub fn restore(bytes: &[u8]) {
 }
 
 /// The rules that states are read with.
-static RULES: LazyLock<Arc<Rules>> = LazyLock::new(|| Rules::built_in().expect("the built-in rules compile"));
+static RULES: LazyLock<Rules> = LazyLock::new(|| Rules::built_in().unwrap_or_else(|error| panic!("{error}")));
 
 /// A text as the record of a snapshot: its state is added up, and the anonymised one is a state as well, which the same rules take.
 pub fn snapshot(bytes: &[u8]) {
@@ -72,14 +72,16 @@ pub fn snapshot(bytes: &[u8]) {
     let text = serde_json::to_string(&record).expect("a record prints");
     let read: Record = serde_json::from_str(&text).expect("a record is read back");
     assert_eq!(read, record, "a record is not read as it was written");
-    let mut history = History::new(&RULES);
-    if history.add(&record).is_ok() {
-        assert_eq!(history.last_txn(), record.txn);
-        let _inputs = history.inputs(&RULES);
-    }
-    let Ok((anonymised, _)) = anonymise(&record, &RULES, [7; SECRET_BYTES]) else { return };
-    let mut history = History::new(&RULES);
-    if let Err(error) = history.add(&anonymised) {
+    let add = |record: &Record| {
+        let mut history = History::new(&RULES);
+        history.add(record).map(|()| history)
+    };
+    let Ok(history) = add(&record) else { return };
+    assert_eq!(history.last_txn(), record.txn);
+    let _inputs = history.inputs(&RULES);
+    if let Ok((anonymised, _)) = anonymise(&record, &RULES, [7; SECRET_BYTES])
+        && let Err(error) = add(&anonymised)
+    {
         panic!("an anonymised state is refused: {error}");
     }
 }

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use controller::config::SocketMode;
 use controller::drivers::{Driver, Drivers};
 use controller::{Config, Daemon, Diagnostics, Listen, PROBE, Parts};
 use nlog::Sources;
@@ -55,8 +56,8 @@ of_flow("nowhere", 0, mtu, match{}, actions[]) :- switch(id: "one", mtu: mtu, ..
 struct NoSwitches;
 
 impl Drivers for NoSwitches {
-    fn spawn(&self, config: ovs_driver::Config, _events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
-        panic!("the rules have no switch, but a driver is started: {config:?}")
+    fn spawn(&self, _config: ovs_driver::Config, _events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
+        panic!("the rules have no switch, but a driver is started")
     }
 }
 
@@ -76,7 +77,7 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
         state: folder,
         listen: Listen::Tcp(([127, 0, 0, 1], 0).into()),
         listen_metrics: None,
-        socket_mode: Config::default().socket_mode,
+        socket_mode: SocketMode::default(),
         credentials: None,
         tokens: None,
         probe: PROBE,

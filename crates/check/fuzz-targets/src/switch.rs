@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use bytes::BytesMut;
 use openflow_rs::{Body, Frame, Message, frame};
-use ovsdb_client::transact::outcomes;
-use ovsdb_client::{Datum, Operation, Row};
 use ovsdb_client::framing::JsonCodec;
 use ovsdb_client::schema::Schema;
+use ovsdb_client::transact::outcomes;
+use ovsdb_client::{Datum, Operation, Row};
 use switch_model::{Pool, saved_states};
 use tokio_util::codec::Decoder;
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use flow_simulator::{Bridge, Packet};
 use frame_builder::captured;
 use mutual_tls::{Identity, Role, alternative_names};
-use openflow_rs::PortNo;
+use openflow_rs::{FlowEntry, PortNo};
 use peer_connection::Endpoint;
 use prost::Message;
 use serde::Serialize;
@@ -31,7 +31,7 @@ const FLOWS: [&str; 8] = [
 static BRIDGE: LazyLock<Bridge> = LazyLock::new(|| {
     let mut bridge = Bridge::new([1, 2, 3].map(PortNo));
     for flow in FLOWS {
-        let entry = flow.parse().unwrap_or_else(|error| panic!("{flow}: {error:?}"));
+        let entry = flow.parse::<FlowEntry>().unwrap_or_else(|error| panic!("{flow}: {error:?}"));
         bridge.add_flow(entry).unwrap_or_else(|refused| panic!("{flow}: {refused:?}"));
     }
     bridge

@@ -157,16 +157,20 @@ impl Subject {
             .map_err(|error| format!("a malformed certificate: {error}"))?;
         let name = certificate.subject();
         let text = |value: Option<&x509_parser::x509::AttributeTypeAndValue<'_>>| {
-            value.and_then(|value| value.as_str().ok()).map(str::to_owned)
+            // An empty name is none: who has it could not be told from others.
+            value.and_then(|value| value.as_str().ok()).filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let mut subject = Subject {
-            common_name: text(name.iter_common_name().next()).map(|name| without_id(&name).to_owned()),
+            common_name: text(name.iter_common_name().next())
+                .map(|name| without_id(&name).to_owned())
+                .filter(|name| !name.is_empty()),
             organisation: text(name.iter_organization().next()),
             ..Subject::default()
         };
         // Other parts of the certificate may still name its owner.
         for alternative in alternative_names(&certificate).unwrap_or_default() {
             match alternative {
+                AlternativeName::Host(name) if without_id(&name).is_empty() => {}
                 AlternativeName::Host(name) => subject.hosts.push(without_id(&name).to_owned()),
                 AlternativeName::Address(address) => subject.addresses.push(address),
                 AlternativeName::Uri(uri) if uri.starts_with(SPIFFE) => subject.spiffe = Some(uri),

@@ -300,3 +300,13 @@ fn files_that_cannot_be_used_are_named() {
         "{of_mode}"
     );
 }
+
+#[tokio::test]
+async fn a_certificate_with_an_empty_name_has_none() {
+    let authority = Authority::new();
+    let server = authority.credentials(&controller());
+    let nameless = authority.credentials(&Leaf { role: Some("weft:operator"), ..Leaf::new("") });
+    let (at_server, _) = to_controller(&server, &nameless).await;
+    let said = text(at_server);
+    assert!(said.contains("a certificate without a name"), "{said}");
+}

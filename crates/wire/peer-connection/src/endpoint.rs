@@ -108,6 +108,9 @@ fn parse_address(text: &str, address: &str) -> Result<(String, u16), EndpointErr
     if host.is_empty() {
         return Err(malformed(text, "the host is empty", form));
     }
+    if host.contains(['[', ']']) {
+        return Err(malformed(text, "a bracket is in the host", form));
+    }
     Ok((host.to_owned(), port))
 }
 
@@ -173,6 +176,9 @@ mod tests {
             ("tcp::6640", "the host is empty"),
             ("tcp:::1:6640", "needs brackets"),
             ("tcp:[::1:6640", "not closed"),
+            ("tcp:[[hv1]:6640", "a bracket is in the host"),
+            ("tcp:[[::1]]:6640", "a bracket is in the host"),
+            ("ssl:hv1]:6640", "a bracket is in the host"),
         ] {
             let error = text.parse::<Endpoint>().expect_err(text).to_string();
             assert!(error.starts_with(text) && error.contains(says), "{text}: {error}");
