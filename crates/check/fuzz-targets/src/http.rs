@@ -151,7 +151,7 @@ fn request<'a>(line: &[u8], headers: impl Iterator<Item = &'a [u8]>, body: usize
             let _ = write!(text, "%{byte:02x}");
         }
     }
-    let _ = write!(text, " HTTP/1.1\r\nhost: weft\r\nconnection: close\r\ncontent-length: {body}\r\n");
+    let _ = write!(text, " HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {body}\r\n");
     for header in headers.filter_map(|header| str::from_utf8(header).ok()) {
         let Some((name, value)) = header.split_once(':') else { continue };
         let is_name =

@@ -4,18 +4,18 @@
 //! libFuzzer. `docs/internals/fuzzing.md` says which input each is about.
 
 mod data;
-mod objects;
+mod documents;
 mod program;
 mod switch;
 mod wire;
 
 #[cfg(feature = "controller")]
-mod controller;
+mod files;
 #[cfg(feature = "controller")]
 mod http;
 
 pub use data::{literal, saved_state, transaction};
-pub use objects::{merge, objects};
+pub use documents::{merge, objects};
 pub use program::{check, edit, format, parse};
 pub use switch::{openflow, ovsdb, switch_state};
 pub use wire::{capture, certificate, endpoint, frame, message};
@@ -24,7 +24,7 @@ pub use wire::{capture, certificate, endpoint, frame, message};
 pub use http::http;
 
 #[cfg(feature = "controller")]
-pub use controller::{configuration, journal, restore, snapshot, tokens};
+pub use files::{configuration, journal, restore, snapshot, tokens};
 
 /// Runs a decoder on so many bytes, and fails if it takes more than 64 bytes of memory for each, and what any input takes. Programs
 /// are not held to it: see `crates/lang/nlog/tests/memory.rs`.

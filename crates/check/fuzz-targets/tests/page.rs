@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{fuzz, programs};
 
 /// What is in front of the time of the last run whose figures are in the page.
-const AS_OF: &str = "as of the run at ";
+const AS_OF: &str = "as of the run at `";
 
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/internals/fuzzing.md")
@@ -58,8 +58,8 @@ fn with(text: &str, figures: &Figures, date: &str) -> String {
             let rest: Vec<&str> = line.splitn(5, '|').take(4).collect();
             let _ = writeln!(page, "{}| {} | {} |", rest.join("|"), grouped(*edges), grouped(*executions));
         } else if let Some((before, rest)) = line.split_once(AS_OF) {
-            let after = rest.split_once(". ").map_or(String::new(), |(_, after)| format!(" {after}"));
-            let _ = writeln!(page, "{before}{AS_OF}{date}.{after}");
+            let after = rest.split_once('`').map_or("", |(_, after)| after);
+            let _ = writeln!(page, "{before}{AS_OF}{date}`{after}");
         } else {
             let _ = writeln!(page, "{line}");
         }
@@ -76,7 +76,7 @@ fn every_target_has_a_row() {
     assert_eq!(rows.len(), named.len(), "a target has two rows");
 }
 
-/// The file grows with each run, so the page says up to which run it counts.
+/// The file grows with each run, so the page says up to which run it counts. A target without a run has no figures.
 #[test]
 fn the_figures_are_those_of_the_file() {
     let text = fs::read_to_string(page()).unwrap();
@@ -85,13 +85,10 @@ fn the_figures_are_those_of_the_file() {
         return fs::write(page(), with(&text, &figures, &date)).unwrap();
     }
     let date = text.lines().find_map(|line| Some(line.split_once(AS_OF)?.1)).unwrap();
-    let date = date.split('.').next().unwrap();
+    let date = date.split('`').next().unwrap();
     let (figures, _) = figures(Some(date));
     assert!(
         with(&text, &figures, date) == text,
         "the page has other figures than fuzz/runs.csv up to {date}; `UPDATE_EXPECT=1 cargo xtask test -p fuzz-targets` writes them"
     );
-    for target in programs() {
-        assert!(figures.contains_key(&target), "{target} has no run; `cargo xtask fuzz {target}` makes one");
-    }
 }

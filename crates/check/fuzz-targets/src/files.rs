@@ -88,8 +88,8 @@ pub fn snapshot(bytes: &[u8]) {
 
 /// A text as the configuration file of a controller.
 pub fn configuration(bytes: &[u8]) {
-    let file = Folder::new();
-    let path = file.file("weft.toml", bytes);
+    let folder = Folder::new();
+    let path = folder.file("weft.toml", bytes);
     match decode("a configuration", bytes.len(), || Config::load(&path, [])) {
         Ok(_) => {}
         Err(ConfigError::Io { .. }) => assert!(str::from_utf8(bytes).is_err(), "a text that is not read"),
