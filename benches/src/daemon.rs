@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use openflow_rs::MacAddr;
@@ -27,6 +27,8 @@ pub(crate) const OF_HOST: usize = 21;
 const STILL_MIB: f64 = 0.5;
 const STILL: usize = 20;
 const INTERVAL: Duration = Duration::from_millis(250);
+/// The longest that a start may take.
+const START_MOST: Duration = Duration::from_mins(10);
 
 /// A controller in a process of its own. It ends with this value.
 pub(crate) struct Daemon {
@@ -62,10 +64,14 @@ impl Daemon {
         self.runtime.block_on(question(&mut self.client))
     }
 
-    /// Stops it in order, and starts it again on the same folder.
+    /// Stops it in order, and starts it again on the same folder. Returns once it answers: a large network takes longer than a call may.
     pub(crate) fn restart(&mut self, folder: &Path) -> Result<()> {
         self.end()?;
         *self = Daemon::start(folder)?;
+        let begun = Instant::now();
+        while let Err(why) = self.ask(async |client| Ok(client.status().await?)) {
+            ensure!(begun.elapsed() < START_MOST, "{why:#}");
+        }
         Ok(())
     }
 
