@@ -41,16 +41,20 @@ impl Report {
         Report { seed, kinds, ..Report::default() }
     }
 
-    /// Counts the faults of a round. Time and losses of two faults at once count for each of them.
+    /// Counts the faults of a round. The time of two faults at once counts for each of them; losses do for those that may cost packets.
     pub fn add(&mut self, round: &Round) {
         self.compared += round.compared;
         self.probes += round.probes;
         self.lost += round.lost;
+        let stops_packets = round.faults.iter().any(|fault| fault.kind.stops_packets());
         for fault in &round.faults {
             let of_kind = self.kinds.entry(fault.kind).or_default();
             of_kind.times += 1;
             of_kind.in_effect += usize::from(fault.had_effect);
             of_kind.in_sync.push(round.in_sync);
+            if stops_packets && !fault.kind.stops_packets() {
+                continue;
+            }
             of_kind.lost += round.lost;
             of_kind.lost_most = of_kind.lost_most.max(round.lost);
             of_kind.longest_gap = of_kind.longest_gap.max(round.longest_gap);
