@@ -47,6 +47,9 @@ object switch_port {
 }
 output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
     key(hv, table_id, priority, match);
+output table of_bucket(hv: string, group: int, bucket: int, actions: actions) key(hv, group, bucket);
+output table ovsdb_tunnel(hv: string, tunnel: string, encap: string, remote: string) key(hv, tunnel);
+output table ovsdb_patch(hv: string, patch: string, bridge: string, peer: string) key(hv, patch);
 output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>, datapath_type: opt<string>)
     key(hv);
 of_flow("nowhere", 0, mtu, match{}, actions[]) :- switch(id: "one", mtu: mtu, ..);
