@@ -146,9 +146,7 @@ fn build(targets: &[Target], built: &Path) -> Result<PathBuf> {
     let status = cargo_command(arguments.iter().copied()).current_dir(root()).status();
     let status = status.context("cannot start cargo")?;
     ensure!(status.success(), "`cargo {}` failed ({status})", arguments.join(" "));
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join(FOLDER).join("target"), Into::into);
-    Ok(target.join(host()?).join("release"))
+    Ok(built.join(host()?).join("release"))
 }
 
 /// The machine that the compiler builds for, by which cargo-fuzz names the folder of its programs.

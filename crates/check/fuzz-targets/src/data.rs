@@ -1,5 +1,6 @@
 //! Rows as text and as bytes: lines of transactions, literals, saved states.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use nlog_data::json::{parse_line, parse_line_columns, write_delta_line};
@@ -103,7 +104,7 @@ pub fn saved_state(bytes: &[u8]) {
         value_as_bytes(&value);
     }
     let writer = state::Writer::new(Vec::new(), &SCHEMA).expect("a vector takes all bytes");
-    let empty = writer.finish(&Default::default()).expect("a vector takes all bytes");
+    let empty = writer.finish(&BTreeMap::default()).expect("a vector takes all bytes");
     // Magic bytes and version, and the tables of the schema: the body ends with two zeros and the checksum.
     for start in [12, empty.len() - 6] {
         let mut file = empty[..start].to_vec();

@@ -131,7 +131,7 @@ fn edited(bytes: &[u8]) -> String {
     let mut tokens: Vec<String> = syntax::parse(text)
         .root()
         .descendants_with_tokens()
-        .filter_map(|element| element.into_token())
+        .filter_map(rowan::NodeOrToken::into_token)
         .map(|token| token.text().to_owned())
         .collect();
     for edit in edits.chunks_exact(4).take(64) {
@@ -143,7 +143,7 @@ fn edited(bytes: &[u8]) -> String {
             0 => drop(tokens.remove(at)),
             1 => tokens.insert(at, tokens[at].clone()),
             2 => tokens.swap(at, (at + other) % count),
-            3 => tokens[at] = PIECES[other % PIECES.len()].to_owned(),
+            3 => PIECES[other % PIECES.len()].clone_into(&mut tokens[at]),
             4 => tokens.insert(at, format!(" {} ", PIECES[other % PIECES.len()])),
             _ => {
                 let piece = PIECES[other % PIECES.len()];
@@ -157,7 +157,7 @@ fn edited(bytes: &[u8]) -> String {
 /// The tokens of a text, except white space and commas, which the formatter may add or remove.
 fn tokens(text: &str) -> Vec<String> {
     let root = syntax::parse(text).root();
-    let tokens = root.descendants_with_tokens().filter_map(|element| element.into_token());
+    let tokens = root.descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
     let mut tokens: Vec<String> = tokens
         .filter(|token| token.kind() != SyntaxKind::Whitespace && token.kind() != SyntaxKind::Comma)
         .map(|token| token.text().trim_end().to_owned())

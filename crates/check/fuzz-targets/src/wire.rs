@@ -18,10 +18,10 @@ use crate::decode;
 /// Flows that change frames in every way that depends on what is in them: tags, addresses, ports, lives, connections, answers.
 const FLOWS: [&str; 8] = [
     "table=0, priority=9, arp, actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],load:2->NXM_OF_ARP_OP[],in_port",
-    "table=0, priority=8, ip, actions=ct(table=1,zone=7,nat)",
+    "table=0, priority=8, ip, actions=ct(table=1,zone=7)",
     "table=0, priority=8, ipv6, actions=ct(table=1,zone=7)",
     "table=0, priority=0, actions=push_vlan:0x8100,set_field:4103->vlan_vid,output:2,pop_vlan,output:3",
-    "table=1, priority=9, ct_state=+trk+new, ip, actions=ct(commit,zone=7,nat(src=10.0.0.9)),output:2",
+    "table=1, priority=9, ct_state=+trk+new, ip, actions=ct(commit,zone=7),output:2",
     "table=1, priority=9, ct_state=+trk+new, ipv6, actions=ct(commit,zone=7),dec_ttl,output:2",
     "table=1, priority=8, tcp, actions=dec_ttl,set_field:10.0.0.8->ip_dst,set_field:80->tcp_dst,output:2",
     "table=1, priority=0, actions=set_field:02:00:00:00:00:09->eth_dst,output:2",

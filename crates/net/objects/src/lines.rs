@@ -10,6 +10,7 @@ use libyaml_safer::{Encoding, Event, EventData, Parser};
 use serde_json::value::RawValue;
 
 use crate::document::{is_json_file, without_mark};
+use crate::yaml::next_event;
 use crate::{Cancel, ObjectError, Place};
 
 /// The most levels that are looked at: deeper objects are not read.
@@ -91,7 +92,7 @@ impl<'t, 'w> Walk<'t, 'w> {
     }
 
     fn event(&mut self) -> Option<Event> {
-        self.parser.parse().ok()
+        next_event(&mut self.parser).ok()
     }
 
     /// Goes through documents, of which each is an object.

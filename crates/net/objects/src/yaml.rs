@@ -5,6 +5,7 @@
 //! quotes: anchors, aliases and tags of other types than JSON's are refused.
 
 use std::io::BufReader;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr as _;
 
 use libyaml_safer::{Encoding, Error, Event, EventData, Mark, Parser, ScalarStyle};
@@ -48,7 +49,7 @@ impl<'a> Documents<'a> {
 
     /// The next event.
     fn event(&mut self) -> Result<Event, String> {
-        let event = self.parser.parse().map_err(|error| invalid(&fault(&error)))?;
+        let event = next_event(&mut self.parser)?;
         let end = usize::try_from(event.end_mark.index).unwrap_or(usize::MAX);
         if matches!(event.data, EventData::DocumentStart { .. }) {
             self.number += 1;
@@ -223,6 +224,17 @@ fn plain(value: String) -> Result<Tree, String> {
     }
 }
 
+/// The next event of a parser. It panics on a tag in front of a comma, as in `[!a,b]`, which must end the reading and not the reader: texts
+/// come from anybody. After a fault, the parser must not be used any more.
+pub(crate) fn next_event(parser: &mut Parser<BufReader<&[u8]>>) -> Result<Event, String> {
+    match catch_unwind(AssertUnwindSafe(|| parser.parse())) {
+        Ok(event) => event.map_err(|error| invalid(&fault(&error))),
+        Err(_) => {
+            Err(invalid("a tag (`!`) that cannot be read; put quotes around a text that begins with `!`"))
+        }
+    }
+}
+
 fn invalid(why: &str) -> String {
     format!("not valid YAML: {}", cut(why))
 }
@@ -262,6 +274,15 @@ mod tests {
     use serde_json::Value as Json;
 
     use super::*;
+
+    /// On which the parser panics.
+    #[test]
+    fn a_tag_in_front_of_a_comma_is_a_fault() {
+        for text in ["[!0.0.0.0,1]", "{a: [!b,c]}", "- [x, !,y]"] {
+            let why = read(text).unwrap_err();
+            assert!(why.starts_with("not valid YAML: ") && why.contains("tag"), "{text}: {why}");
+        }
+    }
 
     fn read(text: &str) -> Result<Vec<Json>, String> {
         Documents::new(text, &Cancel::default())
