@@ -1,4 +1,5 @@
 //! The seeds of every fuzz target, without libFuzzer: a fault that fuzzing once found, or that a change brings back, fails here.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod page;
 

@@ -1,4 +1,5 @@
 //! `docs/internals/fuzzing.md`: each target has its row, with the figures of `fuzz/runs.csv` up to the run that the page names.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
