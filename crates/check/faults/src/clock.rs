@@ -79,13 +79,8 @@ impl WallClock {
     }
 }
 
-/// Seconds since 1970 of a time such as `2026-01-31T23:59:59`.
+/// Seconds since 1970 of a time such as `2026-01-31T23:59:59`, in UTC.
 pub fn seconds_of(text: &str) -> Option<i64> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // The year begins in March here, so that a leap day is its last one.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
-    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
+    let time = humantime::parse_rfc3339_weak(text).ok()?;
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }

@@ -191,7 +191,7 @@ async fn ask(shared: &Shared, client: &mut Option<Client>, mut wish: Wish, key: 
                 shared.book().refuse();
                 tokio::time::sleep(LOOK).await;
             }
-            // A key that was forgotten does not tell that an earlier attempt was the one that deleted it.
+            // Once the controller has forgotten the key, it cannot know that an earlier attempt deleted the object.
             Answer::Absent if !is_certain && !shared.remembers.load(SeqCst) => {
                 let mut book = shared.book();
                 book.is(wish.object.clone(), None);

@@ -62,7 +62,7 @@ pub fn capture(bytes: &[u8]) {
     }
 }
 
-/// Bytes as a certificate: of whom it is, with which role and which other names.
+/// Reads bytes as a certificate: its owner, role and alternative names.
 pub fn certificate(bytes: &[u8]) {
     if let Ok(identity) = decode("a certificate", bytes.len(), || Identity::of_certificate(&bytes.into())) {
         assert!(!identity.to_string().is_empty(), "somebody without a name");

@@ -242,7 +242,7 @@ impl Testbed {
         self.controller.as_ref().map(Child::id)
     }
 
-    /// How the controller ended by itself; none while it runs. Once it is told, the controller may be [started](Testbed::start_controller)
+    /// The status of a controller that ended by itself; `None` while it runs. After that, the controller may be [started](Testbed::start_controller)
     /// again.
     pub fn controller_ended(&mut self) -> Result<Option<ExitStatus>> {
         let Some(child) = self.controller.as_mut() else { return Ok(None) };
