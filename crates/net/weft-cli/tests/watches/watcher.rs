@@ -24,7 +24,7 @@ pub(super) enum Selection {
 
 impl Selection {
     /// The path of its list, to which more parameters can be added.
-    fn path(self) -> &'static str {
+    pub(super) fn path(self) -> &'static str {
         match self {
             Selection::All => "/v1/switches?",
             Selection::Labelled => "/v1/switches?label=app=web&",
