@@ -192,7 +192,8 @@ keys! {
     /// The days after which a segment is removed.
     journal_days: u16 = 30, Some("30"), "a number from 0 to 65535", reload;
     /// A host is lost after this number of seconds without a connection: other hosts take over what it relays and replicates. A
-    /// shorter interruption changes nothing. For its first connection after a start of the controller, a host has at least 30 seconds.
+    /// shorter interruption changes nothing. For its first connection after a start of the controller, a host has at least 30 seconds,
+    /// and 30 seconds again whenever another host makes its own.
     host_lost_after: u16 = 10, Some("10"), "a number from 0 to 65535", reload;
     /// A lost host is back after this number of seconds with a connection.
     host_back_after: u16 = 2, Some("2"), "a number from 0 to 65535", reload;

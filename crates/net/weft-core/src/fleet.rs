@@ -449,8 +449,8 @@ impl Fleet {
                 switch.faults.connection.remove(&channel);
                 self.faults.ends(&SwitchFault::connection(&node, channel));
                 if channel == Channel::OpenFlow {
-                    switch.link = Link::Up(now);
-                    self.watch.look();
+                    let before = std::mem::replace(&mut switch.link, Link::Up(now));
+                    self.watch.connected(before, now);
                 }
             }
             Event::Disconnected { channel, why } => {

@@ -8,7 +8,8 @@
 //! no I/O.
 //!
 //! A host is *lost* once it has had no connection for [`Patience::lost_after`], and back once it has had one for
-//! [`Patience::back_after`], so a link that blinks changes nothing. A host whose driver started has `FIRST` to connect. Until
+//! [`Patience::back_after`], so a link that blinks changes nothing. A host whose driver started has `FIRST` to connect, and again after each
+//! first connection of a host that started with it ([`Arrivals`]): a start that takes longer than `FIRST` is no loss. Until
 //! something else is observed, what was in force stays: a controller that starts takes over what the one before it believed, so that a restart
 //! changes neither relays nor leaders, and it needs no record of it: a host without one is present.
 //!
@@ -44,7 +45,7 @@ pub struct Patience {
     pub lost_after: Duration,
     /// The time with a connection after which a lost host is back.
     pub back_after: Duration,
-    /// The time that a host has for its first connection after a start.
+    /// The time that a host has for its first connection after a start, or after another host that started with it made its own.
     pub first: Duration,
     /// The share of the hosts, in percent, that can be lost within a minute. If more are, the controller is what is cut off.
     pub most_lost: u8,
@@ -79,14 +80,44 @@ impl Link {
         matches!(self, Link::Up(_))
     }
 
-    /// When a host with this link is lost, if nothing changes. `calm` is when the controller was last cut off itself.
-    fn lost_at(self, calm: Option<Moment>, patience: &Patience) -> Option<Moment> {
+    /// When a host with this link is lost, if nothing changes.
+    fn lost_at(self, allowance: &Allowance, patience: &Patience) -> Option<Moment> {
         let own = match self {
-            Link::Awaited(since) => since + patience.first,
+            Link::Awaited(since) => allowance.arrivals.last(since, patience).max(since) + patience.first,
             Link::Down(since) => since + patience.lost_after,
             Link::Up(_) => return None,
         };
-        Some(calm.map_or(own, |calm| own.max(calm + patience.first)))
+        Some(allowance.calm.map_or(own, |calm| own.max(calm + patience.first)))
+    }
+}
+
+/// Why hosts have more time than their own connections give them.
+#[derive(Debug, Default)]
+pub(crate) struct Allowance {
+    /// When the controller was last found cut off itself.
+    pub(crate) calm: Option<Moment>,
+    /// The hosts that have come in.
+    pub(crate) arrivals: Arrivals,
+}
+
+/// When hosts connected for the first time: by when their drivers started, the last time.
+///
+/// What keeps a host waiting is mostly that thousands come in with it. Those that started long after it do not count, so one that is gone is
+/// found to be gone, however many hosts are added.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals(BTreeMap<Moment, Moment>);
+
+impl Arrivals {
+    /// A host whose driver started at `since` has connected for the first time.
+    pub(crate) fn arrived(&mut self, since: Moment, now: Moment, patience: &Patience) {
+        self.0.retain(|_, last| *last + patience.first >= now);
+        self.0.insert(since, now);
+    }
+
+    /// The last arrival of a host that started with one that is awaited since then, at the latest [`Patience::first`] after it. Zero if there
+    /// is none.
+    fn last(&self, since: Moment, patience: &Patience) -> Moment {
+        self.0.range(..=since + patience.first).map(|(_, last)| *last).max().unwrap_or_default()
     }
 }
 
@@ -132,10 +163,10 @@ impl fmt::Display for CutOff {
     }
 }
 
-/// Compares the connections of hosts with what is in force. `calm` is when the controller was last cut off itself.
+/// Compares the connections of hosts with what is in force.
 pub(crate) fn judge<'a>(
     hosts: impl Iterator<Item = Host<'a>>,
-    calm: Option<Moment>,
+    allowance: &Allowance,
     now: Moment,
     patience: &Patience,
 ) -> Judgement {
@@ -145,7 +176,7 @@ pub(crate) fn judge<'a>(
     let mut look_at = |moment: Moment| next = Some(next.map_or(moment, |next| next.min(moment)));
     for Host { node, link, is_lost } in hosts {
         all += 1;
-        match (link, link.lost_at(calm, patience)) {
+        match (link, link.lost_at(allowance, patience)) {
             (Link::Up(since), _) if is_lost && since + patience.back_after <= now => {
                 judgement.changes.push((node.to_owned(), true));
             }

@@ -6,7 +6,7 @@ use tracing::{error, warn};
 
 use super::Fleet;
 use super::state::Writes;
-use crate::levels::{CutOff, Difference, Host, Judgement, Moment, Patience, REPORTS_A_SECOND, judge};
+use crate::levels::{Allowance, CutOff, Difference, Host, Judgement, Link, Moment, Patience, REPORTS_A_SECOND, judge};
 
 /// Which switches are to be compared with the rules, and when.
 #[derive(Debug)]
@@ -18,8 +18,9 @@ pub(super) struct Watch {
     is_changed: bool,
     /// When they are to be judged though none changes.
     next: Option<Moment>,
-    /// When the controller was last found cut off itself, and whether it still is.
-    calm: Option<Moment>,
+    /// The time that hosts have beyond that of their own.
+    allowance: Allowance,
+    /// Whether the controller is cut off itself.
     cut_off: Option<CutOff>,
 }
 
@@ -31,7 +32,7 @@ impl Default for Watch {
             differing: BTreeSet::new(),
             is_changed: true,
             next: None,
-            calm: None,
+            allowance: Allowance::default(),
             cut_off: None,
         }
     }
@@ -43,6 +44,14 @@ impl Watch {
         self.is_changed = true;
     }
 
+    /// A host has a connection, which it did not have before.
+    pub(super) fn connected(&mut self, before: Link, now: Moment) {
+        if let Link::Awaited(since) = before {
+            self.allowance.arrivals.arrived(since, now, &self.patience);
+        }
+        self.look();
+    }
+
     /// What was observed of a switch differs from what the rules have.
     pub(super) fn differs(&mut self, node: String) {
         self.differing.insert(node);
@@ -52,7 +61,7 @@ impl Watch {
     fn follow(&mut self, judgement: &Judgement, now: Moment) {
         (self.is_changed, self.next) = (false, judgement.next);
         if judgement.cut_off.is_some() {
-            self.calm = Some(now);
+            self.allowance.calm = Some(now);
         }
         match (self.cut_off, judgement.cut_off) {
             (None, Some(cut_off)) => error!("{cut_off}"),
@@ -167,7 +176,7 @@ impl Fleet {
         // Without a driver there is nothing to connect to; one that is about to go is not waited for.
         let watched = self.switches.iter().filter(|(_, switch)| switch.is_driven() && !switch.removing);
         let hosts = watched.map(|(node, switch)| Host { node, link: switch.link, is_lost: is_lost(node) });
-        let judgement = judge(hosts, self.watch.calm, now, &self.watch.patience);
+        let judgement = judge(hosts, &self.watch.allowance, now, &self.watch.patience);
         self.watch.follow(&judgement, now);
         judgement.changes
     }

@@ -18,19 +18,19 @@ fn at(seconds: u64) -> Moment {
 /// Hosts, by name, and whether they are lost.
 struct Hosts {
     hosts: BTreeMap<String, (Link, bool)>,
-    calm: Option<Moment>,
+    allowance: Allowance,
 }
 
 impl Hosts {
     fn new(links: &[Link]) -> Hosts {
         let host = |(number, link): (usize, &Link)| (format!("hv{}", number + 1), (*link, false));
-        Hosts { hosts: links.iter().enumerate().map(host).collect(), calm: None }
+        Hosts { hosts: links.iter().enumerate().map(host).collect(), allowance: Allowance::default() }
     }
 
     fn judge(&self, now: Moment) -> Judgement {
         let hosts = self.hosts.iter();
         let hosts = hosts.map(|(node, &(link, is_lost))| Host { node, link, is_lost });
-        judge(hosts, self.calm, now, &PATIENCE)
+        judge(hosts, &self.allowance, now, &PATIENCE)
     }
 
     /// Judges and follows the judgement, which it returns.
@@ -40,7 +40,7 @@ impl Hosts {
             self.hosts.get_mut(node).expect("a host").1 = !is_back;
         }
         if judgement.cut_off.is_some() {
-            self.calm = Some(now);
+            self.allowance.calm = Some(now);
         }
         judgement
     }
@@ -52,6 +52,13 @@ impl Hosts {
     fn set(&mut self, node: &str, link: Link) {
         self.hosts.get_mut(node).expect("a host").0 = link;
     }
+
+    /// It connects for the first time.
+    fn arrives(&mut self, node: &str, now: Moment) {
+        let Link::Awaited(since) = self.hosts[node].0 else { panic!("{node} is awaited") };
+        self.allowance.arrivals.arrived(since, now, &PATIENCE);
+        self.set(node, Link::Up(now));
+    }
 }
 
 #[test]
@@ -60,6 +67,33 @@ fn d5_a_host_that_never_connects_is_lost_half_a_minute_after_the_start() {
     let mut hosts = Hosts::new(&links);
     assert_eq!(hosts.follow(at(34)), Judgement { next: Some(at(35)), ..Judgement::default() });
     hosts.follow(at(35));
+    assert_eq!(hosts.lost(), ["hv1"]);
+}
+
+#[test]
+fn d5_a_host_is_awaited_while_others_that_started_with_it_come_in() {
+    let mut hosts = Hosts::new(&[Link::Awaited(at(5)); 7]);
+    for (node, now) in [("hv1", 20), ("hv2", 34), ("hv3", 60), ("hv4", 89)] {
+        hosts.arrives(node, at(now));
+        assert_eq!(hosts.follow(at(now)).changes, []);
+    }
+    // They are not the ones to wait for any more.
+    hosts.set("hv3", Link::Down(at(100)));
+    hosts.set("hv3", Link::Up(at(105)));
+    assert_eq!(hosts.follow(at(105)), Judgement { next: Some(at(119)), ..Judgement::default() });
+    hosts.arrives("hv5", at(118));
+    assert_eq!(hosts.follow(at(119)), Judgement { next: Some(at(148)), ..Judgement::default() });
+    hosts.follow(at(148));
+    assert_eq!(hosts.lost(), ["hv6", "hv7"]);
+}
+
+#[test]
+fn d5_hosts_that_are_added_later_do_not_keep_a_lost_one_from_being_lost() {
+    let mut hosts = Hosts::new(&[Link::Awaited(at(5)), Link::Awaited(at(35)), Link::Awaited(at(36)), Link::Up(at(6))]);
+    hosts.arrives("hv2", at(40));
+    hosts.arrives("hv3", at(69));
+    assert_eq!(hosts.follow(at(69)), Judgement { next: Some(at(70)), ..Judgement::default() });
+    hosts.follow(at(70));
     assert_eq!(hosts.lost(), ["hv1"]);
 }
 
@@ -200,7 +234,7 @@ proptest! {
         let mut now = at(0);
         let judged = |hosts: &mut Hosts, now: Moment| {
             let all = hosts.hosts.iter().map(|(node, &(link, is_lost))| Host { node, link, is_lost });
-            let judgement = judge(all, hosts.calm, now, &patience);
+            let judgement = judge(all, &hosts.allowance, now, &patience);
             for (node, is_back) in &judgement.changes {
                 let (link, is_lost) = hosts.hosts.get_mut(node).expect("a host");
                 prop_assert_eq!(*is_back, link.is_up());
@@ -209,7 +243,7 @@ proptest! {
             }
             if judgement.cut_off.is_some() {
                 prop_assert!(judgement.changes.iter().all(|(_, is_back)| *is_back), "it changes nothing");
-                hosts.calm = Some(now);
+                hosts.allowance.calm = Some(now);
             }
             // Until then it has no other answer.
             if let Some(next) = judgement.next {
@@ -218,10 +252,12 @@ proptest! {
             Ok(judgement)
         };
         for (host, up, passes) in history {
-            let link = if up { Link::Up(now) } else { Link::Down(now) };
             let name = format!("hv{}", host + 1);
-            if hosts.hosts[&name].0.is_up() != up && (up || hosts.hosts[&name].0 != Link::Awaited(at(0))) {
-                hosts.set(&name, link);
+            match (hosts.hosts[&name].0, up) {
+                (Link::Awaited(_), true) => hosts.arrives(&name, now),
+                (Link::Down(_), true) => hosts.set(&name, Link::Up(now)),
+                (Link::Up(_), false) => hosts.set(&name, Link::Down(now)),
+                _ => {}
             }
             judged(&mut hosts, now)?;
             now += at(passes);

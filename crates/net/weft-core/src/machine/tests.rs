@@ -367,6 +367,19 @@ fn d6_a_controller_that_is_cut_off_says_so_and_changes_nothing() {
 }
 
 #[test]
+fn d5_a_start_that_takes_longer_than_a_host_has_changes_nothing() {
+    let mut world = World::new(Patience { most_lost: 100, ..Patience::default() });
+    for host in ["hv1", "hv2"] {
+        world.pass(Duration::from_secs(29));
+        Real::default().tell(&mut world, host);
+    }
+    world.pass(Duration::from_secs(29));
+    assert!(!world.is_lost("hv3"), "the others have just come in");
+    world.pass(Duration::from_secs(1));
+    assert!(world.is_lost("hv3"));
+}
+
+#[test]
 fn d6_no_connection_is_judged_while_news_of_switches_waits() {
     let mut world = World::new(Patience { most_lost: 100, ..Patience::default() });
     for host in HOSTS {
