@@ -234,8 +234,10 @@ impl State {
 /// A message of a monitor.
 fn monitor_reply(xid: u32, updates: Vec<FlowUpdate>) -> Vec<u8> {
     let body = Body::FlowMonitorReply(FlowMonitorReply { more: false, updates });
-    // An update of one flow is as long as the message that made it.
-    Message { xid, body }.encode().unwrap_or_default()
+    let encoded = Message { xid, body }.encode();
+    encoded.unwrap_or_else(|error| {
+        panic!("an update of one flow is as long as the message that made it: {error}")
+    })
 }
 
 /// A flow as messages have it.

@@ -354,6 +354,22 @@ async fn a_dropped_handle_ends_the_driver_and_leaves_the_flows() {
     assert_eq!(setting.fake.counts().connections, connections + 1);
 }
 
+/// The more there is in a flow or a group, the fewer fit into a part of the answer.
+#[tokio::test(start_paused = true)]
+async fn the_next_driver_finds_flows_and_groups_of_any_length() {
+    let setting = Setting::new();
+    let actions = |length: u32| vec!["set_field:1->reg1"; length as usize].join(",");
+    let texts: Vec<_> =
+        (0..1500).map(|n| format!("table=1,reg0={n} actions={},group:1", actions(n / 10))).collect();
+    let rows: Vec<_> = (0..300).map(|n| (1 + n % 100, n, actions(n))).collect();
+    let want = Arc::new(Desired { flows: flows(&texts), buckets: buckets(&rows), ..Desired::default() });
+    for flow_mods in [1600, 0] {
+        let mut driven = setting.drive(patient());
+        driven.handle.set_desired(want.clone());
+        assert_eq!(driven.synced().await, (flow_mods, 0));
+    }
+}
+
 fn groups(texts: &[&str]) -> BTreeMap<u32, GroupEntry> {
     let group = |text: &&str| text.parse::<GroupEntry>().unwrap();
     texts.iter().map(group).map(|group| (group.id, group)).collect()

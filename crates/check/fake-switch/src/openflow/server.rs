@@ -14,8 +14,8 @@ use openflow_rs::message::{
     PortDescReply, TlvCommand, TlvTableReply, VERSION,
 };
 use openflow_rs::{
-    Actions, Body, FlowEntry, FlowMod, FlowStats, Frame, GroupEntry, GroupKind, GroupMod, Match, Message,
-    MeterMod, MeterStats,
+    Actions, Body, EncodeError, FlowEntry, FlowMod, FlowStats, Frame, GroupEntry, GroupKind, GroupMod, Match,
+    Message, MeterMod, MeterStats,
 };
 use peer_connection::Stream;
 use switch_model::{Flow, FlowKey};
@@ -28,10 +28,8 @@ use super::table::{Refusal, Table};
 use super::{Fault, Shared, Stage, State, entry, monitor_reply};
 use crate::listener::Listener;
 
-/// The number of flows in one part of a dump.
-const DUMP_PART: usize = 400;
-/// The number of groups in one part of a dump. A part of a large group fills most of a message.
-const GROUPS_PART: usize = 1;
+/// The most descriptions in one part of an answer, if they fit into a message.
+const DESCRIPTIONS_PART: usize = 400;
 /// The descriptions in a part of an endless dump.
 const PART: usize = 500;
 /// `OFPT_MULTIPART_REQUEST`.
@@ -246,8 +244,30 @@ impl Connection {
     }
 
     fn reply(&mut self, xid: u32, body: Body) {
-        // No reply here exceeds the length limit of a message.
-        let _ = Message { xid, body }.encode_into(&mut self.replies);
+        let encoded = Message { xid, body }.encode_into(&mut self.replies);
+        assert_eq!(
+            encoded,
+            Ok(()),
+            "a part of an answer that is left out would be a switch that lacks things"
+        );
+    }
+
+    /// Replies with descriptions, in parts of which all but the last say that there are more.
+    fn reply_in_parts<T: Clone>(&mut self, xid: u32, all: &[T], body: fn(bool, Vec<T>) -> Body) {
+        let mut parts: Vec<&[T]> = all.chunks(DESCRIPTIONS_PART).rev().collect();
+        if parts.is_empty() {
+            self.reply(xid, body(false, Vec::new()));
+        }
+        while let Some(part) = parts.pop() {
+            let message = Message { xid, body: body(!parts.is_empty(), part.to_vec()) };
+            match message.encode_into(&mut self.replies) {
+                Err(EncodeError::TooLong { .. }) if part.len() > 1 => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    parts.extend([second, first]);
+                }
+                encoded => assert_eq!(encoded, Ok(()), "a description fits into a message"),
+            }
+        }
     }
 
     fn refuse(&mut self, xid: u32, Refusal { error_type: kind, code, .. }: Refusal) {
@@ -437,12 +457,14 @@ impl Connection {
     }
 
     fn dump_meters(&mut self, xid: u32) {
-        let meters = self.shared.lock().table.meters.values().cloned().collect();
-        self.reply(xid, Body::MeterDescReply(MeterDescReply { more: false, meters }));
+        let meters: Vec<_> = self.shared.lock().table.meters.values().cloned().collect();
+        self.reply_in_parts(xid, &meters, |more, meters| {
+            Body::MeterDescReply(MeterDescReply { more, meters })
+        });
     }
 
     fn count_meters(&mut self, xid: u32) {
-        let meters = {
+        let meters: Vec<_> = {
             let state = self.shared.lock();
             let counted = |id: &u32| {
                 let (packets, dropped) = state.metered.get(id).copied().unwrap_or_default();
@@ -452,7 +474,9 @@ impl Connection {
             };
             state.table.meters.keys().map(counted).collect()
         };
-        self.reply(xid, Body::MeterStatsReply(MeterStatsReply { more: false, meters }));
+        self.reply_in_parts(xid, &meters, |more, meters| {
+            Body::MeterStatsReply(MeterStatsReply { more, meters })
+        });
     }
 
     fn dump_groups(&mut self, xid: u32) {
@@ -461,15 +485,9 @@ impl Connection {
             state.counts.group_dumps += 1;
             state.table.groups.values().cloned().collect()
         };
-        let mut parts = groups.chunks(GROUPS_PART).peekable();
-        if parts.peek().is_none() {
-            self.reply(xid, Body::GroupDescReply(GroupDescReply::default()));
-        }
-        while let Some(part) = parts.next() {
-            let more = parts.peek().is_some();
-            let reply = GroupDescReply { more, groups: part.to_vec(), unreadable: Vec::new() };
-            self.reply(xid, Body::GroupDescReply(reply));
-        }
+        self.reply_in_parts(xid, &groups, |more, groups| {
+            Body::GroupDescReply(GroupDescReply { more, groups, unreadable: Vec::new() })
+        });
     }
 
     fn dump(&mut self, xid: u32, request: &FlowDescRequest) {
@@ -485,15 +503,9 @@ impl Connection {
             let passed = |key: &FlowKey| state.passed.get(key).copied().unwrap_or_default();
             flows.filter_map(|(key, flow)| stats(key, flow, passed(key))).collect()
         };
-        let mut parts = flows.chunks(DUMP_PART).peekable();
-        if parts.peek().is_none() {
-            self.reply(xid, Body::FlowDescReply(FlowDescReply::default()));
-        }
-        while let Some(part) = parts.next() {
-            let more = parts.peek().is_some();
-            let reply = FlowDescReply { more, flows: part.to_vec(), unreadable: Vec::new() };
-            self.reply(xid, Body::FlowDescReply(reply));
-        }
+        self.reply_in_parts(xid, &flows, |more, flows| {
+            Body::FlowDescReply(FlowDescReply { more, flows, unreadable: Vec::new() })
+        });
     }
 }
 
