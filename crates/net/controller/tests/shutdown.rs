@@ -2,11 +2,17 @@
 
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use controller::Parts;
 use controller::journal::{JournalError, Replay};
+use tokio::sync::oneshot;
+use weft_core::core::MakeEvaluator;
 
-use crate::support::running::start;
+use crate::support::drivers::Switches;
+use crate::support::running::{apply, parts, start, start_with};
+use crate::support::{NETWORK, RULES, rules};
 
 /// Whatever is waited for comes within this time, or the test fails.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -43,4 +49,26 @@ async fn d8_a_socket_that_another_process_has_bound_stays() {
     fs::rename(&other, &socket).unwrap();
     running.stop().await;
     assert!(UnixStream::connect(&socket).is_ok(), "it is the other one's");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rows_are_saved_though_drivers_take_long_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let switches = Switches::default();
+    let evaluator: MakeEvaluator = Arc::new(|rules| controller::evaluator(rules, 1));
+    let parts = Parts { evaluator, ..parts(folder.path(), rules(RULES), &switches) };
+    let running = start_with(parts, switches.clone()).await;
+    apply(&mut running.client().await, NETWORK).await.unwrap();
+    let (held, is_held) = oneshot::channel();
+    let slow = tokio::task::spawn_blocking(move || {
+        // A driver that ends says so to its switch.
+        switches.look("hv1", |_| {
+            held.send(()).unwrap();
+            std::thread::sleep(Duration::from_secs(1));
+        });
+    });
+    is_held.await.unwrap();
+    running.stop().await;
+    slow.await.unwrap();
+    assert!(folder.path().join("state/engine.rows").exists(), "the next start need not derive them");
 }

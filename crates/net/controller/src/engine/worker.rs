@@ -159,7 +159,7 @@ impl Worker {
         log.inspect_err(say).ok()
     }
 
-    /// Serves until it is stopped, every handle is dropped, or an error occurs. Its queues are closed then, and its drivers end.
+    /// Serves until it is stopped, every handle is dropped, or an error occurs. Its queues are closed then.
     pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<Ended, EngineError> {
         while !self.is_stopped() {
             let first = match self.waiting() {
@@ -173,8 +173,8 @@ impl Worker {
             self.commit()?;
         }
         info!("engine stops");
-        let Worker { machine, journal, saving, .. } = self;
-        Ok(Ended { machine, journal, saving })
+        let Worker { machine, journal, saving, drivers, .. } = self;
+        Ok(Ended { machine, journal, saving, drivers })
     }
 
     /// Handles waiting inputs, up to the limits of a group, and then all that was observed of switches.

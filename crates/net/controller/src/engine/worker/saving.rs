@@ -10,6 +10,7 @@ use tracing::{debug, info, warn};
 use weft_core::machine::Machine;
 
 use super::{Input, Worker};
+use crate::drivers::Running;
 use crate::journal::{Journal, Store};
 
 /// The most time from a start that derived its rows, or a fold of the journal, to the first attempt.
@@ -133,11 +134,14 @@ pub(crate) struct Ended {
     pub(super) machine: Machine,
     pub(super) journal: Journal,
     pub(super) saving: Saving,
+    pub(super) drivers: Running,
 }
 
 impl Ended {
-    /// Saves the rows for the next start, unless they are saved already. Returns what is left: a large network takes seconds to free.
+    /// Ends the drivers, which takes seconds in a large network, and saves the rows for the next start, unless they are saved already.
+    /// Returns what is left, which takes seconds to free, too.
     pub(crate) fn save(mut self) -> Machine {
+        drop(self.drivers);
         self.saving.wait();
         if self.saving.due(&self.journal).is_some() {
             self.saving.save(&mut self.machine, &self.journal, &|| false);
