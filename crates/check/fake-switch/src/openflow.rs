@@ -18,6 +18,7 @@
 //! # Ok(()) }
 //! ```
 
+mod dump;
 mod former;
 mod roles;
 mod server;

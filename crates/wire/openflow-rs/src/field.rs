@@ -3,8 +3,10 @@
 mod table;
 pub(crate) mod text;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use crate::MatchError;
 use table::FIELDS;
@@ -41,6 +43,13 @@ const XREGS: [Field; 8] = [
     Field::Xreg6,
     Field::Xreg7,
 ];
+
+/// Fields by class, experimenter and number.
+static BY_HEADER: LazyLock<HashMap<(u16, u32, u8), Field>> = LazyLock::new(|| {
+    let headers = |info: &'static FieldInfo| info.headers.iter().map(|header| (header, info.field));
+    let fields = FIELDS.iter().flat_map(headers);
+    fields.map(|(header, field)| ((header.class, header.experimenter, header.number), field)).collect()
+});
 
 /// The present bit of a VLAN tag, in `vlan_tci` and `vlan_vid`.
 pub(crate) const VLAN_PRESENT: u128 = 0x1000;
@@ -153,14 +162,7 @@ impl Field {
         if class == 1 && number < 16 {
             return Field::reg(number);
         }
-        FIELDS
-            .iter()
-            .find(|info| {
-                info.headers
-                    .iter()
-                    .any(|h| h.class == class && h.number == number && h.experimenter == experimenter)
-            })
-            .map(|info| info.field)
+        BY_HEADER.get(&(class, experimenter, number)).copied()
     }
 
     /// The largest value, which is also the mask of an exact match.

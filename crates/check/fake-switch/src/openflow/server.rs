@@ -23,9 +23,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::sync::watch;
 
+use super::dump::Dump;
 use super::former::Former;
 use super::table::{Refusal, Table};
-use super::{Fault, Shared, Stage, State, entry, monitor_reply};
+use super::{Fault, Shared, Stage, State, monitor_reply};
 use crate::listener::Listener;
 
 /// The most descriptions in one part of an answer, if they fit into a message.
@@ -491,21 +492,19 @@ impl Connection {
     }
 
     fn dump(&mut self, xid: u32, request: &FlowDescRequest) {
-        let flows: Vec<FlowStats> = {
-            let mut state = self.shared.lock();
-            state.counts.dumps += 1;
-            if !state.is_forgetful {
-                state.requests.push(request.clone());
+        let mut state = self.shared.lock();
+        state.counts.dumps += 1;
+        if !state.is_forgetful {
+            state.requests.push(request.clone());
+        }
+        let all = request.table == FlowDescRequest::all().table;
+        let mut dump = Dump::new(xid);
+        for (key, flow) in &state.table.flows {
+            if all || key.table() == request.table {
+                dump.add(key, flow, state.passed.get(key).copied().unwrap_or_default());
             }
-            let all = request.table == FlowDescRequest::all().table;
-            let asked = |key: &FlowKey| all || key.table() == request.table;
-            let flows = state.table.flows.iter().filter(|(key, _)| asked(key));
-            let passed = |key: &FlowKey| state.passed.get(key).copied().unwrap_or_default();
-            flows.filter_map(|(key, flow)| stats(key, flow, passed(key))).collect()
-        };
-        self.reply_in_parts(xid, &flows, |more, flows| {
-            Body::FlowDescReply(FlowDescReply { more, flows, unreadable: Vec::new() })
-        });
+        }
+        self.replies.extend(dump.finish());
     }
 }
 
@@ -589,15 +588,5 @@ fn stage(body: &Body) -> Option<Stage> {
         Body::BundleControl(BundleControl { op: BundleOp::CommitRequest, .. }) => Stage::Commit,
         Body::BundleControl(BundleControl { op: BundleOp::DiscardRequest, .. }) => Stage::Discard,
         _ => return None,
-    })
-}
-
-fn stats(key: &FlowKey, flow: &Flow, (packets, bytes): (u64, u64)) -> Option<FlowStats> {
-    Some(FlowStats {
-        entry: entry(key, flow)?,
-        duration: Duration::ZERO,
-        packets: Some(packets),
-        bytes: Some(bytes),
-        idle_s: None,
     })
 }
