@@ -31,7 +31,7 @@ use crate::measure::{Spread, machine};
 use watched::{Sample, Samples, Watch};
 
 /// Objects in one request of the load.
-const OF_REQUEST: usize = 5000;
+const OF_REQUEST: usize = 1000;
 /// Single changes of each kind.
 const CHANGES: usize = 100;
 /// Moves that are made at once.
@@ -230,7 +230,7 @@ impl Scale {
             let part = part.to_vec();
             self.daemon.ask(async |client| Ok(client.apply_objects(part, "scale").await?))?;
         }
-        let declared = begun.elapsed();
+        let (declared, declared_at) = (begun.elapsed(), Instant::now());
         let samples = self.sampled(watch, begun)?;
         let took = samples.samples.last().context("there is a sample")?.at;
         let totals = self.fleet.totals();
@@ -249,10 +249,12 @@ impl Scale {
         say("… its processor time, s", &format!("{:.1}", self.daemon.cpu()?.as_secs_f64()));
         let half = samples.time_of_share(0.5).as_secs_f64() / took.as_secs_f64();
         say("… half of the flows are in force after, part of the time", &format!("{half:.2}"));
-        say(
-            "… a change and a status that a user asks for meanwhile: median, greatest, ms",
-            &samples.asked.described(),
-        );
+        for (when, is_before) in [("while objects are declared", true), ("after that", false)] {
+            say(
+                &format!("… a change and a status that a user asks for {when}: median, greatest, ms"),
+                &samples.asked.described(declared_at, is_before),
+            );
+        }
         say("… its memory then, MiB", &format!("{:.0}", self.daemon.resident_mib()?));
         Ok(samples)
     }

@@ -43,20 +43,23 @@ impl Samples {
     }
 }
 
-/// How long requests took, in milliseconds.
+/// When requests were asked, and how long they took, in milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    changes: Vec<f64>,
-    questions: Vec<f64>,
+    changes: Vec<(Instant, f64)>,
+    questions: Vec<(Instant, f64)>,
 }
 
 impl Asked {
-    pub(super) fn described(&self) -> String {
-        let of = |times: &Vec<f64>| {
-            if times.is_empty() {
+    /// Median and greatest of changes and of questions, of those before this moment or of the others.
+    pub(super) fn described(&self, moment: Instant, is_before: bool) -> String {
+        let of = |times: &Vec<(Instant, f64)>| {
+            let wanted = times.iter().filter(|(at, _)| (*at < moment) == is_before);
+            let wanted: Vec<f64> = wanted.map(|(_, took)| *took).collect();
+            if wanted.is_empty() {
                 return "none".to_owned();
             }
-            let spread = Spread::new(times.clone());
+            let spread = Spread::new(wanted);
             format!("{:.1}, {:.1}", spread.median(), spread.greatest())
         };
         format!("{}; {}", of(&self.changes), of(&self.questions))
@@ -94,10 +97,10 @@ async fn ask(socket: PathBuf, is_over: Arc<AtomicBool>) -> Result<Asked> {
     while !is_over.load(Ordering::SeqCst) {
         let begun = Instant::now();
         client.apply_objects(vec![object.clone()], "user").await?;
-        asked.changes.push(ms(begun.elapsed()));
+        asked.changes.push((begun, ms(begun.elapsed())));
         let begun = Instant::now();
         client.status_of(vec!["hv-0".to_owned()]).await?;
-        asked.questions.push(ms(begun.elapsed()));
+        asked.questions.push((begun, ms(begun.elapsed())));
         client.delete(std::slice::from_ref(&key), "user").await?;
         tokio::time::sleep(PAUSE).await;
     }
