@@ -62,6 +62,8 @@ pub enum System {
     DiskFull,
     /// A write to the journal takes long.
     WriteIsSlow,
+    /// One record takes the place of the first ones of the journal. That is no fault, but what comes after must not notice.
+    JournalFolded,
     /// The clock on the wall jumps ahead.
     ClockAhead,
     /// The clock on the wall jumps back.
@@ -80,7 +82,7 @@ pub enum System {
 
 impl System {
     /// All of them.
-    pub const ALL: [System; 31] = [
+    pub const ALL: [System; 32] = [
         System::HostDies,
         System::LinkReset,
         System::LinkCut,
@@ -105,6 +107,7 @@ impl System {
         System::WriteFails,
         System::DiskFull,
         System::WriteIsSlow,
+        System::JournalFolded,
         System::ClockAhead,
         System::ClockBack,
         System::ClientVanishes,

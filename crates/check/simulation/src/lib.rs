@@ -4,7 +4,7 @@
 //! `weft-core` and the drivers of `ovs-driver` are the real ones, and so are the rules and their engine; switches and databases are those of
 //! `fake-switch`, in memory. Time is simulated: it passes only while everything waits. So a plan has the same outcome whenever it runs.
 //!
-//! In reading order: [`Plan`], [`Kind`], [`run`] with `simulation` (users, faults and the controller; `isolation` and `quiescence`: what must hold),
+//! In reading order: [`Plan`], [`Kind`], [`run`] with `simulation` (users, faults and the controller; `isolation`, `quiescence` and `continuity`: what must hold),
 //! `process` (a controller), `links` (the network), `store` (the disk), `network` (what users want), [`smallest`].
 //!
 //! Left out on purpose: what only the daemon has, its files, sockets, TLS and API.
@@ -21,6 +21,7 @@ mod store;
 mod trace;
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +61,19 @@ pub struct Frames {
     pub sent: usize,
     /// Received by machines.
     pub received: usize,
+    /// Received before a change and after it, at the same place, and followed in between.
+    pub followed: usize,
+    /// Of these, the frames that met other flows after the change.
+    pub rerouted: usize,
+}
+
+impl AddAssign for Frames {
+    fn add_assign(&mut self, Frames { sent, received, followed, rerouted }: Frames) {
+        self.sent += sent;
+        self.received += received;
+        self.followed += followed;
+        self.rerouted += rerouted;
+    }
 }
 
 /// Simulates a plan, with these rules. Uses a thread of its own, because what is random there comes from the seed.

@@ -56,8 +56,7 @@ fn main() -> ExitCode {
         simulated += outcome.simulated;
         transactions += outcome.transactions;
         requests += outcome.requests;
-        frames.sent += outcome.frames.sent;
-        frames.received += outcome.frames.received;
+        frames += outcome.frames;
         for (kind, times) in &outcome.counted {
             *counted.entry(*kind).or_default() += times;
         }
@@ -81,11 +80,13 @@ fn main() -> ExitCode {
     let hours = simulated.as_secs_f64() / 3600.0;
     println!(
         "{done} seeds in {:.0} s: {hours:.1} simulated hours, {:.0} an hour; {requests} requests, {transactions} transactions, \
-         {} frames sent and {} received",
+         {} frames sent and {} received; {} followed through a change, {} of them on another way after it",
         begun.elapsed().as_secs_f64(),
         hours / (begun.elapsed().as_secs_f64() / 3600.0),
         frames.sent,
-        frames.received
+        frames.received,
+        frames.followed,
+        frames.rerouted
     );
     for (kind, times) in counted {
         println!("  {times:>8}  {}", kind.name());

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use conformance::rows::{Reports, rows};
 use conformance::{History, NumberedWorld, Size, Step, history};
-use network_spec::Address;
+use network_spec::{Address, Node};
 use nlog_data::{Row, TableId};
 use objects::{ObjectKey, ObjectStore};
 use serde_json::Value as Json;
@@ -101,6 +101,11 @@ impl Network {
     /// The addresses of hosts' tunnel endpoints.
     pub(crate) fn host_addresses(&self) -> BTreeMap<String, IpAddr> {
         self.world.nodes.iter().map(|(name, node)| (name.clone(), node.ip)).collect()
+    }
+
+    /// The transport nodes.
+    pub(crate) fn nodes(&self) -> &BTreeMap<String, Node> {
+        &self.world.nodes
     }
 
     /// The ports whose interfaces each host has now.

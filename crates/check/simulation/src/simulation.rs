@@ -1,5 +1,6 @@
 //! One simulation: users, faults, and a controller with its hosts, in simulated time.
 
+mod continuity;
 mod faults;
 mod isolation;
 mod quiescence;
@@ -140,12 +141,13 @@ impl Simulation {
             }
         }
         self.heal().await?;
-        self.quiesce().await
+        self.quiesce().await?;
+        self.change_calmly().await
     }
 
     /// The number of transactions so far.
     pub(crate) fn transactions(&self) -> usize {
-        self.store.records().len()
+        self.store.written()
     }
 
     /// The number of requests so far.

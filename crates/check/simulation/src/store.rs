@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use weft_core::core::History;
 use weft_core::record::Record;
+use weft_core::rules::Rules;
 
 /// The records that outlive the controller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Store {
     records: Vec<Record>,
+    /// The records that others stand for.
+    folded: usize,
     /// When a crash comes.
     pub(crate) crash: Option<Crash>,
     /// The number of writes that fail from now on.
@@ -47,6 +51,26 @@ impl Store {
         &self.records
     }
 
+    /// The number of records that were ever on disk.
+    pub(crate) fn written(&self) -> usize {
+        self.folded + self.records.len()
+    }
+
+    /// Puts one record in the place of the first ones.
+    pub(crate) fn fold(&mut self, count: usize, rules: &Rules) -> Result<(), String> {
+        let mut history = History::new(rules);
+        let first: Vec<Record> = self.records.drain(..count).collect();
+        for record in &first {
+            history.add(record).map_err(|error| format!("the journal cannot be folded: {error}"))?;
+        }
+        if let Some(Record { at, .. }) = first.into_iter().next_back() {
+            let base = history.into_base("simulated".into(), 0, at, rules.text());
+            self.records.insert(0, base);
+            self.folded += count - 1;
+        }
+        Ok(())
+    }
+
     /// Writes records and waits until they are on disk.
     pub(crate) async fn append(&mut self, mut records: Vec<Record>) -> Written {
         if records.is_empty() {
@@ -78,6 +102,7 @@ impl Store {
 
     /// The disk works again.
     pub(crate) fn heal(&mut self) {
-        *self = Store { records: std::mem::take(&mut self.records), ..Store::default() };
+        let (records, folded) = (std::mem::take(&mut self.records), self.folded);
+        *self = Store { records, folded, ..Store::default() };
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use simulation::{Kind, Plan, run};
+use simulation::{Frames, Kind, Plan, run};
 use test_random::seeds;
 use weft_core::rules::Rules;
 
@@ -16,16 +16,17 @@ fn nothing_is_lost_and_all_hosts_come_in_sync() {
     let rules = rules();
     let seeds = seeds!("nothing_is_lost_and_all_hosts_come_in_sync", 20);
     let is_whole = seeds.is_whole();
-    let (mut happened, mut received) = (BTreeSet::new(), 0);
+    let (mut happened, mut frames) = (BTreeSet::new(), Frames::default());
     for seed in seeds {
         let outcome = run(&rules, &Plan::new(seed));
         if let Some((why, trace)) = outcome.violation {
             panic!("{why}\n{trace}\ncargo xtask sim --seed {seed} makes it smaller");
         }
         happened.extend(outcome.counted.into_keys());
-        received += outcome.frames.received;
+        frames += outcome.frames;
     }
-    assert!(received > 0, "no frame arrives anywhere");
+    assert!(frames.received > 0, "no frame arrives anywhere");
+    assert!(frames.followed > 0, "no frame is followed through a change");
     if is_whole {
         let all: BTreeSet<Kind> = Kind::all().collect();
         assert_eq!(

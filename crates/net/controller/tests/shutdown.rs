@@ -17,6 +17,9 @@ use crate::support::{NETWORK, RULES, rules};
 /// Whatever is waited for comes within this time, or the test fails.
 const DEADLINE: Duration = Duration::from_mins(1);
 
+/// How long a driver takes to end: longer than the last transaction may.
+const LONG: Duration = Duration::from_secs(1);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn d8_the_lock_is_released_after_the_socket_is_gone() {
     let folder = tempfile::tempdir().unwrap();
@@ -60,15 +63,19 @@ async fn the_rows_are_saved_though_drivers_take_long_to_end() {
     let running = start_with(parts, switches.clone()).await;
     apply(&mut running.client().await, NETWORK).await.unwrap();
     let (held, is_held) = oneshot::channel();
-    let slow = tokio::task::spawn_blocking(move || {
+    let (release, released) = std::sync::mpsc::channel();
+    let driver = tokio::task::spawn_blocking(move || {
         // A driver that ends says so to its switch.
         switches.look("hv1", |_| {
             held.send(()).unwrap();
-            std::thread::sleep(Duration::from_secs(1));
+            released.recv().unwrap();
         });
     });
     is_held.await.unwrap();
-    running.stop().await;
-    slow.await.unwrap();
+    let stopping = tokio::spawn(running.stop());
+    tokio::time::sleep(LONG).await;
+    release.send(()).unwrap();
+    stopping.await.unwrap();
+    driver.await.unwrap();
     assert!(folder.path().join("state/engine.rows").exists(), "the next start need not derive them");
 }

@@ -64,6 +64,12 @@ impl Simulation {
                     System::WriteFails => self.store.failing += 1 + self.random.below(3) as usize,
                     System::DiskFull => self.store.full_until = Some(Instant::now() + self.some_time(60)),
                     System::WriteIsSlow => self.store.slow = self.some_time(8),
+                    // A controller that runs does it.
+                    System::JournalFolded if self.process.is_none() => {}
+                    System::JournalFolded => {
+                        let count = self.random.below(self.store.records().len() as u64 + 1) as usize;
+                        return self.store.fold(count, &self.rules);
+                    }
                     System::ClockAhead | System::ClockBack => {
                         let (skew, jump) = (self.skew, self.some_time(7200));
                         self.clock(if kind == System::ClockAhead {

@@ -20,7 +20,7 @@ const FRAMES: usize = 3;
 pub(super) type Tenants = BTreeMap<String, BTreeSet<String>>;
 
 /// The interfaces of machines, by host and `OpenFlow` port, each with its port.
-type Vnics = BTreeMap<(String, u16), String>;
+pub(super) type Vnics = BTreeMap<(String, u16), String>;
 
 impl Simulation {
     /// Remembers the present tenants of all ports.
@@ -67,7 +67,7 @@ impl Simulation {
     }
 
     /// A copy of all hosts whose addresses are known.
-    fn copied(&self) -> Result<(Fabric, Vnics), String> {
+    pub(super) fn copied(&self) -> Result<(Fabric, Vnics), String> {
         let (mut fabric, mut vnics) = (Fabric::default(), Vnics::new());
         for (name, address) in self.network.host_addresses() {
             let Some(host) = host_of(&self.names, &self.hosts, &name) else { continue };

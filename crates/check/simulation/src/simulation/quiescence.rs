@@ -22,14 +22,7 @@ const QUIET: Duration = Duration::from_mins(2);
 impl Simulation {
     /// Waits until all is as it should be, and checks that it stays so.
     pub(super) async fn quiesce(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + QUIESCENT_WITHIN;
-        while let Err(why) = self.is_quiescent() {
-            if Instant::now() > deadline {
-                return Err(format!("{QUIESCENT_WITHIN:?} after all faults have ended, {why}"));
-            }
-            self.until(Instant::now() + LOOK_EVERY).await?;
-        }
-        self.trace.note("at rest");
+        self.come_to_rest().await?;
         self.as_derived_at_once()?;
         self.check_isolation()?;
         self.until(Instant::now() + BACK_WITHIN).await?;
@@ -50,6 +43,19 @@ impl Simulation {
         Ok(())
     }
 
+    /// Waits until every host is in sync.
+    pub(super) async fn come_to_rest(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + QUIESCENT_WITHIN;
+        while let Err(why) = self.is_quiescent() {
+            if Instant::now() > deadline {
+                return Err(format!("{QUIESCENT_WITHIN:?} after all faults have ended, {why}"));
+            }
+            self.until(Instant::now() + LOOK_EVERY).await?;
+        }
+        self.trace.note("at rest");
+        Ok(())
+    }
+
     fn counts(&self) -> [usize; 3] {
         let counts = self.hosts.iter().map(|host| host.switch().counts());
         let (flows, groups) = counts
@@ -58,7 +64,7 @@ impl Simulation {
     }
 
     /// Whether every host is in sync, says so, and has reported what it has.
-    fn is_quiescent(&self) -> Result<(), String> {
+    pub(super) fn is_quiescent(&self) -> Result<(), String> {
         let process = self.process.as_ref().ok_or("no controller runs")?;
         same(self.requests.known(), process.core().objects())?;
         let status = process.status();

@@ -6,7 +6,9 @@ use tracing::{error, warn};
 
 use super::Fleet;
 use super::state::Writes;
-use crate::levels::{Allowance, CutOff, Difference, Host, Judgement, Link, Moment, Patience, REPORTS_A_SECOND, judge};
+use crate::levels::{
+    Allowance, CutOff, Difference, Host, Judgement, Link, Moment, Patience, REPORTS_A_SECOND, judge,
+};
 
 /// Which switches are to be compared with the rules, and when.
 #[derive(Debug)]

@@ -89,7 +89,8 @@ fn d5_a_host_is_awaited_while_others_that_started_with_it_come_in() {
 
 #[test]
 fn d5_hosts_that_are_added_later_do_not_keep_a_lost_one_from_being_lost() {
-    let mut hosts = Hosts::new(&[Link::Awaited(at(5)), Link::Awaited(at(35)), Link::Awaited(at(36)), Link::Up(at(6))]);
+    let mut hosts =
+        Hosts::new(&[Link::Awaited(at(5)), Link::Awaited(at(35)), Link::Awaited(at(36)), Link::Up(at(6))]);
     hosts.arrives("hv2", at(40));
     hosts.arrives("hv3", at(69));
     assert_eq!(hosts.follow(at(69)), Judgement { next: Some(at(70)), ..Judgement::default() });

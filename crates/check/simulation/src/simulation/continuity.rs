@@ -1,0 +1,169 @@
+//! No frame is lost by a change that delivers it before and after, whatever part of the change hosts have got.
+//!
+//! While nothing fails, the network changes a few more times. Hosts get a change at different times, since each has a latency of its own.
+//! Frames that arrive before the change and after it, at interfaces that stay where they are, are sent at moments in between.
+//!
+//! Changes of transport nodes are left out: a packet in a tunnel is lost if its host has another address or encapsulation before its peers know.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conformance::frames::{Book, frame};
+use flow_simulator::trace::{Step, What};
+use flow_simulator::{Fabric, Packet};
+use openflow_rs::{FlowEntry, PortNo};
+use sim_switches::SimulatedHost;
+use tokio::time::Instant;
+
+use super::Simulation;
+use super::isolation::Vnics;
+use crate::network::endpoints_of;
+
+/// The changes while nothing fails, and the steps of each.
+const CHANGES: usize = 15;
+const STEPS: usize = 3;
+/// Frames that each interface sends. Some of them arrive somewhere.
+const FRAMES: usize = 30;
+/// The longest latency of a host, in milliseconds.
+const LATENCY_MOST: u64 = 60;
+/// The longest time between two looks at a change under way, in milliseconds.
+const APART_MOST: u64 = 30;
+/// A change is over once all hosts have been in sync for so many looks. It may take so many.
+const CALM_LOOKS: usize = 10;
+const LOOKS_MOST: usize = 400;
+
+/// A frame that an interface sends.
+struct Sent {
+    host: String,
+    number: u16,
+    port: String,
+    bytes: Vec<u8>,
+}
+
+/// The interfaces that a frame reaches, each with its port.
+type Reached = BTreeSet<((String, u16), String)>;
+
+/// What becomes of a frame.
+#[derive(Default)]
+struct Way {
+    reached: Reached,
+    /// The flows that it meets.
+    flows: Vec<Arc<FlowEntry>>,
+}
+
+impl Simulation {
+    /// Changes the network while nothing fails.
+    ///
+    /// # Errors
+    /// A frame is lost meanwhile.
+    pub(super) async fn change_calmly(&mut self) -> Result<(), String> {
+        for host in self.names.clone() {
+            let latency = Duration::from_millis(self.random.below(LATENCY_MOST));
+            self.links.change(&endpoints_of(&host), |condition| condition.latency = latency);
+        }
+        for _ in 0..CHANGES {
+            let (before, vnics) = self.copied()?;
+            let sent = self.frames_to_send(&vnics).into_iter();
+            let sent: Vec<(Sent, Way)> = sent
+                .map(|sent| {
+                    let way = way(&before, &vnics, &sent);
+                    (sent, way)
+                })
+                .filter(|(_, way)| !way.reached.is_empty())
+                .collect();
+            let nodes = self.network.nodes().clone();
+            self.change(STEPS).await?;
+            if *self.network.nodes() != nodes {
+                self.come_to_rest().await?;
+                continue;
+            }
+            let moments = self.moments(&sent).await?;
+            self.come_to_rest().await?;
+            let (after, vnics) = self.copied()?;
+            for (place, (sent, before)) in sent.iter().enumerate() {
+                let after = way(&after, &vnics, sent);
+                let is_rerouted = usize::from(before.flows != after.flows);
+                for at in before.reached.intersection(&after.reached) {
+                    self.frames.followed += 1;
+                    self.frames.rerouted += is_rerouted;
+                    if let Some(moment) = moments.iter().position(|reached| !reached[place].contains(at)) {
+                        let Sent { host, port, bytes, .. } = sent;
+                        return Err(format!(
+                            "a frame of {port} at {host} reaches {} at {} before a change and after it, and not at moment {moment} of it: \
+                             {bytes:02x?}",
+                            at.1, at.0.0
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What frames reach at each moment of a change under way at which a host has changed.
+    async fn moments(&mut self, sent: &[(Sent, Way)]) -> Result<Vec<Vec<Reached>>, String> {
+        let (mut moments, mut before, mut calm) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..LOOKS_MOST {
+            let interfaces = |host: &SimulatedHost| format!("{:?}", host.database().interfaces());
+            let hosts = self.hosts.iter();
+            let now: Vec<_> = hosts.map(|host| (host.switch().fingerprint(), interfaces(host))).collect();
+            if now != before {
+                let (fabric, vnics) = self.copied()?;
+                moments.push(sent.iter().map(|(sent, _)| way(&fabric, &vnics, sent).reached).collect());
+                before = now;
+            }
+            calm = if self.is_quiescent().is_ok() { calm + 1 } else { 0 };
+            if calm == CALM_LOOKS {
+                break;
+            }
+            let pause = Duration::from_millis(1 + self.random.below(APART_MOST));
+            self.until(Instant::now() + pause).await?;
+        }
+        Ok(moments)
+    }
+
+    /// Frames from all interfaces to addresses of all ports.
+    fn frames_to_send(&mut self, vnics: &Vnics) -> Vec<Sent> {
+        let (own, all) = (self.network.addresses(), self.network.all_addresses());
+        let mut sent = Vec::new();
+        for ((host, number), port) in vnics {
+            let book = Book {
+                own: own.get(port).cloned().unwrap_or_default(),
+                near: all.clone(),
+                far: all.clone(),
+                ..Book::default()
+            };
+            for _ in 0..FRAMES {
+                let bytes = frame(&mut self.random, &book);
+                sent.push(Sent { host: host.clone(), number: *number, port: port.clone(), bytes });
+            }
+        }
+        sent
+    }
+}
+
+/// The way of a frame, if its sender is where it was.
+fn way(fabric: &Fabric, vnics: &Vnics, Sent { host, number, port, bytes }: &Sent) -> Way {
+    if vnics.get(&(host.clone(), *number)) != Some(port) {
+        return Way::default();
+    }
+    let crossing = fabric.trace(host, Packet::new(bytes.clone(), PortNo(*number)));
+    let at = crossing.arrived.into_iter().map(|arrival| (arrival.host, arrival.port.0));
+    // An answer to the sender may be the switch's or another machine's.
+    let others = at.filter(|(to, by)| (to, by) != (host, number));
+    let reached = others.filter_map(|at| vnics.get(&at).cloned().map(|port| (at, port))).collect();
+    let mut flows = Vec::new();
+    crossing.hops.iter().for_each(|(_, steps)| met(steps, &mut flows));
+    Way { reached, flows }
+}
+
+/// Collects the flows that a packet has met.
+fn met(steps: &[Step], flows: &mut Vec<Arc<FlowEntry>>) {
+    for Step { what, within } in steps {
+        if let What::Lookup { entry: Some(entry), .. } = what {
+            flows.push(entry.clone());
+        }
+        met(within, flows);
+    }
+}
