@@ -4,6 +4,7 @@
 //! Frames that arrive before the change and after it, at interfaces that stay where they are, are sent at moments in between.
 //!
 //! Changes of transport nodes are left out: a packet in a tunnel is lost if its host has another address or encapsulation before its peers know.
+//! So are machines that move.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ impl Simulation {
         }
         for _ in 0..CHANGES {
             let (before, vnics) = self.copied()?;
+            let mut moving = in_two_places(&vnics);
             let sent = self.frames_to_send(&vnics).into_iter();
             let sent: Vec<(Sent, Way)> = sent
                 .map(|sent| {
@@ -81,10 +83,15 @@ impl Simulation {
             let moments = self.moments(&sent).await?;
             self.come_to_rest().await?;
             let (after, vnics) = self.copied()?;
+            moving.extend(in_two_places(&vnics));
             for (place, (sent, before)) in sent.iter().enumerate() {
                 let after = way(&after, &vnics, sent);
                 let is_rerouted = usize::from(before.flows != after.flows);
+                let stays = |port: &String| !moving.contains(port);
                 for at in before.reached.intersection(&after.reached) {
+                    if !(stays(&sent.port) && stays(&at.1)) {
+                        continue;
+                    }
                     self.frames.followed += 1;
                     self.frames.rerouted += is_rerouted;
                     if let Some(moment) = moments.iter().position(|reached| !reached[place].contains(at)) {
@@ -141,6 +148,17 @@ impl Simulation {
         }
         sent
     }
+}
+
+/// The ports with several interfaces: their machines move, and which of the hosts counts follows from what these report.
+fn in_two_places(vnics: &Vnics) -> BTreeSet<String> {
+    let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    for port in vnics.values() {
+        if !once.insert(port) {
+            twice.insert(port.clone());
+        }
+    }
+    twice
 }
 
 /// The way of a frame, if its sender is where it was.
