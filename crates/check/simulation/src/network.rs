@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use conformance::rows::{Reports, rows};
 use conformance::{History, NumberedWorld, Size, Step, history};
-use network_spec::{Address, Node};
+use network_spec::{Address, Node, Zone};
 use nlog_data::{Row, TableId};
 use objects::{ObjectKey, ObjectStore};
 use serde_json::Value as Json;
@@ -103,9 +103,9 @@ impl Network {
         self.world.nodes.iter().map(|(name, node)| (name.clone(), node.ip)).collect()
     }
 
-    /// The transport nodes.
-    pub(crate) fn nodes(&self) -> &BTreeMap<String, Node> {
-        &self.world.nodes
+    /// What tunnels follow from: transport nodes and their zones.
+    pub(crate) fn underlay(&self) -> (BTreeMap<String, Node>, BTreeMap<String, Zone>) {
+        (self.world.nodes.clone(), self.world.zones.clone())
     }
 
     /// The ports whose interfaces each host has now.

@@ -11,6 +11,8 @@ use crate::fault::Kind;
 const ACTIONS: u64 = 60;
 /// The longest pause between two of them.
 const PAUSE_MOST: u64 = 20_000;
+/// The changes after them.
+const CALM_CHANGES: usize = 15;
 
 /// A simulation to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub struct Plan {
     pub seed: u64,
     /// The events, in order.
     pub actions: Vec<Action>,
+    /// How often the network changes after that, while nothing fails and frames are followed.
+    pub calm_changes: usize,
 }
 
 /// One event.
@@ -62,7 +66,7 @@ impl Plan {
             };
             Action { at, what, draw: random.below(u64::MAX) }
         };
-        Plan { seed, actions: (0..ACTIONS).map(action).collect() }
+        Plan { seed, actions: (0..ACTIONS).map(action).collect(), calm_changes: CALM_CHANGES }
     }
 }
 

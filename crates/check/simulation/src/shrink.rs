@@ -17,7 +17,7 @@ pub fn smallest<F>(
             let kept =
                 |(number, action): (usize, &Action)| (number < at || number >= at + size).then_some(*action);
             let actions = plan.actions.iter().enumerate().filter_map(kept).collect();
-            let smaller = Plan { seed: plan.seed, actions };
+            let smaller = Plan { actions, ..plan };
             most -= 1;
             match fails(&smaller) {
                 Some(same) => (plan, failure) = (smaller, same),

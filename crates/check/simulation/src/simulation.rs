@@ -142,7 +142,7 @@ impl Simulation {
         }
         self.heal().await?;
         self.quiesce().await?;
-        self.change_calmly().await
+        self.change_calmly(plan.calm_changes).await
     }
 
     /// The number of transactions so far.

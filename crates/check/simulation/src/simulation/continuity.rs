@@ -3,8 +3,8 @@
 //! While nothing fails, the network changes a few more times. Hosts get a change at different times, since each has a latency of its own.
 //! Frames that arrive before the change and after it, at interfaces that stay where they are, are sent at moments in between.
 //!
-//! Changes of transport nodes are left out: a packet in a tunnel is lost if its host has another address or encapsulation before its peers know.
-//! So are machines that move.
+//! Changes of transport nodes and zones are left out: a packet in a tunnel is lost if its host has another address, encapsulation or form of tunnel
+//! before its peers know. So are machines that move, and ports that become another tenant's, because their labels are new.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,8 +21,7 @@ use super::Simulation;
 use super::isolation::Vnics;
 use crate::network::endpoints_of;
 
-/// The changes while nothing fails, and the steps of each.
-const CHANGES: usize = 15;
+/// The steps of a change.
 const STEPS: usize = 3;
 /// Frames that each interface sends. Some of them arrive somewhere.
 const FRAMES: usize = 30;
@@ -54,18 +53,18 @@ struct Way {
 }
 
 impl Simulation {
-    /// Changes the network while nothing fails.
+    /// Changes the network so many times while nothing fails.
     ///
     /// # Errors
     /// A frame is lost meanwhile.
-    pub(super) async fn change_calmly(&mut self) -> Result<(), String> {
+    pub(super) async fn change_calmly(&mut self, changes: usize) -> Result<(), String> {
         for host in self.names.clone() {
             let latency = Duration::from_millis(self.random.below(LATENCY_MOST));
             self.links.change(&endpoints_of(&host), |condition| condition.latency = latency);
         }
-        for _ in 0..CHANGES {
+        for _ in 0..changes {
             let (before, vnics) = self.copied()?;
-            let mut moving = in_two_places(&vnics);
+            let mut moving = in_two_places(&self.plugged);
             let sent = self.frames_to_send(&vnics).into_iter();
             let sent: Vec<(Sent, Way)> = sent
                 .map(|sent| {
@@ -74,16 +73,22 @@ impl Simulation {
                 })
                 .filter(|(_, way)| !way.reached.is_empty())
                 .collect();
-            let nodes = self.network.nodes().clone();
+            let (underlay, tenants) = (self.network.underlay(), self.network.tenants());
             self.change(STEPS).await?;
-            if *self.network.nodes() != nodes {
+            if self.network.underlay() != underlay {
                 self.come_to_rest().await?;
                 continue;
             }
             let moments = self.moments(&sent).await?;
             self.come_to_rest().await?;
             let (after, vnics) = self.copied()?;
-            moving.extend(in_two_places(&vnics));
+            moving.extend(in_two_places(&self.plugged));
+            let new = self.network.tenants();
+            let others = new
+                .iter()
+                .filter(|one| !tenants.contains(one))
+                .chain(tenants.iter().filter(|one| !new.contains(one)));
+            moving.extend(others.map(|(port, _)| port.clone()));
             for (place, (sent, before)) in sent.iter().enumerate() {
                 let after = way(&after, &vnics, sent);
                 let is_rerouted = usize::from(before.flows != after.flows);
@@ -151,9 +156,9 @@ impl Simulation {
 }
 
 /// The ports with several interfaces: their machines move, and which of the hosts counts follows from what these report.
-fn in_two_places(vnics: &Vnics) -> BTreeSet<String> {
+fn in_two_places(plugged: &BTreeSet<(String, String)>) -> BTreeSet<String> {
     let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
-    for port in vnics.values() {
+    for (_, port) in plugged {
         if !once.insert(port) {
             twice.insert(port.clone());
         }
