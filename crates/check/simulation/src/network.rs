@@ -86,6 +86,11 @@ impl Network {
         self.world.ports.iter().flat_map(of).flatten().collect()
     }
 
+    /// The ports with trunk members behind them.
+    pub(crate) fn trunks(&self) -> impl Iterator<Item = String> {
+        self.world.ports.values().filter_map(|port| port.parent.as_ref().map(|(parent, _)| parent.clone()))
+    }
+
     /// The addresses of each port.
     pub(crate) fn addresses(&self) -> BTreeMap<String, Vec<Address>> {
         self.world.ports.iter().map(|(name, port)| (name.clone(), port.addresses.clone())).collect()

@@ -4,7 +4,8 @@
 //! Frames that arrive before the change and after it, at interfaces that stay where they are, are sent at moments in between.
 //!
 //! Changes of transport nodes and zones are left out: a packet in a tunnel is lost if its host has another address, encapsulation or form of tunnel
-//! before its peers know. So are machines that move, and ports that become another tenant's, because their labels are new.
+//! before its peers know. So are machines that move, and ports that become another tenant's, because their labels are new,
+//! and trunks: an address may go from one of their members to another.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -65,6 +66,7 @@ impl Simulation {
         for _ in 0..changes {
             let (before, vnics) = self.copied()?;
             let mut moving = in_two_places(&self.plugged);
+            moving.extend(self.network.trunks());
             let sent = self.frames_to_send(&vnics).into_iter();
             let sent: Vec<(Sent, Way)> = sent
                 .map(|sent| {
@@ -83,6 +85,7 @@ impl Simulation {
             self.come_to_rest().await?;
             let (after, vnics) = self.copied()?;
             moving.extend(in_two_places(&self.plugged));
+            moving.extend(self.network.trunks());
             let new = self.network.tenants();
             let others = new
                 .iter()
