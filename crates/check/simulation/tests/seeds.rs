@@ -36,17 +36,18 @@ fn nothing_is_lost_and_all_hosts_come_in_sync() {
     }
 }
 
-/// Always the same seeds: what a change may lose is told apart from what it may not for the changes of some hundred seeds.
+/// Always the same seeds: what a change may lose is told apart from what it may not for the changes of some hundred seeds. In these, a switch
+/// that takes new flows 60 ms late loses a frame.
 #[test]
 fn no_frame_is_lost_by_a_change() {
     let rules = rules();
     let mut frames = Frames::default();
-    for seed in 1..9 {
+    for seed in [30, 36, 39, 70] {
         let outcome = run(&rules, &Plan::new(seed));
         assert_eq!(outcome.violation, None, "seed {seed}");
         frames += outcome.frames;
     }
-    assert!(frames.rerouted > 20, "{frames:?}");
+    assert!(frames.rerouted > 10, "{frames:?}");
 }
 
 #[test]
