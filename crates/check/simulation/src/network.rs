@@ -77,7 +77,7 @@ impl Network {
     }
 
     /// Ports with their tenants, "" for none: their own, and those of the trunk members behind them.
-    pub(crate) fn tenants(&self) -> Vec<(String, String)> {
+    pub(crate) fn tenants(&self) -> BTreeSet<(String, String)> {
         let of = |(name, port): (&String, &network_spec::Port)| {
             let tenant = self.world.tenant_of(name).to_owned();
             let behind = port.parent.as_ref().map(|(parent, _)| (parent.clone(), tenant.clone()));

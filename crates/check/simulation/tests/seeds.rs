@@ -36,8 +36,8 @@ fn nothing_is_lost_and_all_hosts_come_in_sync() {
     }
 }
 
-/// Always the same seeds: what a change may lose is told apart from what it may not for the changes of some hundred seeds. In these, a switch
-/// that takes new flows 60 ms late loses a frame.
+/// The seeds are fixed: the check knows the changes that may lose frames from some hundred seeds, and others may have more. In each of
+/// these, a switch that takes new flows 60 ms late loses a frame.
 #[test]
 fn no_frame_is_lost_by_a_change() {
     let rules = rules();

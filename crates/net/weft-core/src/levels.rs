@@ -45,7 +45,8 @@ pub struct Patience {
     pub lost_after: Duration,
     /// The time with a connection after which a lost host is back.
     pub back_after: Duration,
-    /// The time that a host has for its first connection after a start, or after another host that started with it made its own.
+    /// The time that a host has for its first connection. It runs from the start of its driver, and anew from the first connection of each
+    /// host that started with it.
     pub first: Duration,
     /// The share of the hosts, in percent, that can be lost within a minute. If more are, the controller is what is cut off.
     pub most_lost: u8,

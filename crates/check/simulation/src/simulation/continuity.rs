@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conformance::frames::{Book, frame};
 use flow_simulator::trace::{Step, What};
 use flow_simulator::{Fabric, Packet};
 use openflow_rs::{FlowEntry, PortNo};
@@ -19,7 +18,7 @@ use sim_switches::SimulatedHost;
 use tokio::time::Instant;
 
 use super::Simulation;
-use super::isolation::Vnics;
+use super::isolation::{Sent, Vnics};
 use crate::network::endpoints_of;
 
 /// The steps of a change.
@@ -33,14 +32,6 @@ const APART_MOST: u64 = 30;
 /// A change is over once all hosts have been in sync for so many looks. It may take so many.
 const CALM_LOOKS: usize = 10;
 const LOOKS_MOST: usize = 400;
-
-/// A frame that an interface sends.
-struct Sent {
-    host: String,
-    number: u16,
-    port: String,
-    bytes: Vec<u8>,
-}
 
 /// The interfaces that a frame reaches, each with its port.
 type Reached = BTreeSet<((String, u16), String)>;
@@ -65,9 +56,8 @@ impl Simulation {
         }
         for _ in 0..changes {
             let (before, vnics) = self.copied()?;
-            let mut moving = in_two_places(&self.plugged);
-            moving.extend(self.network.trunks());
-            let sent = self.frames_to_send(&vnics).into_iter();
+            let mut unsteady = self.unsteady();
+            let sent = self.frames_to_send(&vnics, FRAMES).into_iter();
             let sent: Vec<(Sent, Way)> = sent
                 .map(|sent| {
                     let way = way(&before, &vnics, &sent);
@@ -84,18 +74,13 @@ impl Simulation {
             let moments = self.moments(&sent).await?;
             self.come_to_rest().await?;
             let (after, vnics) = self.copied()?;
-            moving.extend(in_two_places(&self.plugged));
-            moving.extend(self.network.trunks());
-            let new = self.network.tenants();
-            let others = new
-                .iter()
-                .filter(|one| !tenants.contains(one))
-                .chain(tenants.iter().filter(|one| !new.contains(one)));
-            moving.extend(others.map(|(port, _)| port.clone()));
+            unsteady.append(&mut self.unsteady());
+            let others = self.network.tenants();
+            unsteady.extend(tenants.symmetric_difference(&others).map(|(port, _)| port.clone()));
             for (place, (sent, before)) in sent.iter().enumerate() {
                 let after = way(&after, &vnics, sent);
                 let is_rerouted = usize::from(before.flows != after.flows);
-                let stays = |port: &String| !moving.contains(port);
+                let stays = |port: &String| !unsteady.contains(port);
                 for at in before.reached.intersection(&after.reached) {
                     if !(stays(&sent.port) && stays(&at.1)) {
                         continue;
@@ -138,35 +123,13 @@ impl Simulation {
         Ok(moments)
     }
 
-    /// Frames from all interfaces to addresses of all ports.
-    fn frames_to_send(&mut self, vnics: &Vnics) -> Vec<Sent> {
-        let (own, all) = (self.network.addresses(), self.network.all_addresses());
-        let mut sent = Vec::new();
-        for ((host, number), port) in vnics {
-            let book = Book {
-                own: own.get(port).cloned().unwrap_or_default(),
-                near: all.clone(),
-                far: all.clone(),
-                ..Book::default()
-            };
-            for _ in 0..FRAMES {
-                let bytes = frame(&mut self.random, &book);
-                sent.push(Sent { host: host.clone(), number: *number, port: port.clone(), bytes });
-            }
-        }
-        sent
+    /// The ports whose frames are not followed at present: those with several interfaces, because their machines move and which of the hosts
+    /// counts follows from what these report, and trunks.
+    fn unsteady(&self) -> BTreeSet<String> {
+        let mut once = BTreeSet::new();
+        let twice = self.plugged.iter().filter(|(_, port)| !once.insert(port));
+        twice.map(|(_, port)| port.clone()).chain(self.network.trunks()).collect()
     }
-}
-
-/// The ports with several interfaces: their machines move, and which of the hosts counts follows from what these report.
-fn in_two_places(plugged: &BTreeSet<(String, String)>) -> BTreeSet<String> {
-    let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
-    for (_, port) in plugged {
-        if !once.insert(port) {
-            twice.insert(port.clone());
-        }
-    }
-    twice
 }
 
 /// The way of a frame, if its sender is where it was.

@@ -22,6 +22,14 @@ pub(super) type Tenants = BTreeMap<String, BTreeSet<String>>;
 /// The interfaces of machines, by host and `OpenFlow` port, each with its port.
 pub(super) type Vnics = BTreeMap<(String, u16), String>;
 
+/// A frame that an interface sends.
+pub(super) struct Sent {
+    pub(super) host: String,
+    pub(super) number: u16,
+    pub(super) port: String,
+    pub(super) bytes: Vec<u8>,
+}
+
 impl Simulation {
     /// Remembers the present tenants of all ports.
     pub(super) fn remember_tenants(&mut self) {
@@ -36,34 +44,42 @@ impl Simulation {
     /// A frame reaches a port of another tenant.
     pub(super) fn check_isolation(&mut self) -> Result<(), String> {
         let (fabric, vnics) = self.copied()?;
+        for Sent { host, number, port, bytes } in self.frames_to_send(&vnics, FRAMES) {
+            self.frames.sent += 1;
+            let crossing = fabric.trace(&host, Packet::new(bytes.clone(), PortNo(number)));
+            for arrival in crossing.arrived {
+                let at = (arrival.host, arrival.port.0);
+                let Some(other) = vnics.get(&at) else { continue };
+                self.frames.received += 1;
+                let ([from, to], none) = ([&port, other].map(|port| self.tenants.get(port)), BTreeSet::new());
+                if from.unwrap_or(&none).is_disjoint(to.unwrap_or(&none)) {
+                    return Err(format!(
+                        "a frame of {port} at {host} ({from:?}) reaches {other} at {} ({to:?}): {bytes:02x?}",
+                        at.0
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// So many frames of each interface, to addresses of ports of all tenants.
+    pub(super) fn frames_to_send(&mut self, vnics: &Vnics, of_each: usize) -> Vec<Sent> {
         let (own, all) = (self.network.addresses(), self.network.all_addresses());
-        for ((host, number), port) in &vnics {
+        let mut sent = Vec::new();
+        for ((host, number), port) in vnics {
             let book = Book {
                 own: own.get(port).cloned().unwrap_or_default(),
                 near: all.clone(),
                 far: all.clone(),
                 ..Book::default()
             };
-            for _ in 0..FRAMES {
+            for _ in 0..of_each {
                 let bytes = frame(&mut self.random, &book);
-                self.frames.sent += 1;
-                let crossing = fabric.trace(host, Packet::new(bytes.clone(), PortNo(*number)));
-                for arrival in crossing.arrived {
-                    let at = (arrival.host, arrival.port.0);
-                    let Some(other) = vnics.get(&at) else { continue };
-                    self.frames.received += 1;
-                    let ([from, to], none) =
-                        ([port, other].map(|port| self.tenants.get(port)), BTreeSet::new());
-                    if from.unwrap_or(&none).is_disjoint(to.unwrap_or(&none)) {
-                        return Err(format!(
-                            "a frame of {port} at {host} ({from:?}) reaches {other} at {} ({to:?}): {bytes:02x?}",
-                            at.0
-                        ));
-                    }
-                }
+                sent.push(Sent { host: host.clone(), number: *number, port: port.clone(), bytes });
             }
         }
-        Ok(())
+        sent
     }
 
     /// A copy of all hosts whose addresses are known.
