@@ -5,7 +5,7 @@
 //!
 //! In reading order: [`measure`], [`meter`], [`process`], [`report`] (the table), [`engine`], [`inside`] (the engine inside timely), then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
-//! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`api`] (its answers by HTTP), [`store`] (its journal), [`push`], [`hostile`] (a
+//! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`api`] (its answers by HTTP), [`store`] (its journal), [`push`], [`plug`] (how long a new machine waits), [`hostile`] (a
 //! controller under attack), [`waits`] (how long others wait), [`tls`] (handshakes, and what TLS adds to a request), [`texts`], [`program`] and its generator [`nvp`].
 
 mod api;
@@ -22,6 +22,7 @@ mod measure;
 mod meter;
 mod network;
 mod nvp;
+mod plug;
 mod process;
 mod program;
 mod push;
@@ -181,6 +182,8 @@ enum Bench {
     Tls,
     /// Flows to a real ovs-vswitchd as one bundle; against ovs-ofctl
     Push,
+    /// How long a machine on real Open vSwitch waits from its `iface-id` until it answers
+    Plug,
     /// Compiling texts of many shapes, and longer ones: how the time grows
     Texts,
     /// The controller while hostile clients are at work: how long a status takes, what memory is kept
@@ -330,6 +333,7 @@ fn main() -> Result<()> {
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
         Bench::LayeredRun { side } => say(&layered::run(*side, arguments.layered())?),
         Bench::Push => push::compare(arguments.flows, arguments.runs),
+        Bench::Plug => plug::print(arguments.runs),
         Bench::Texts => {
             texts::growth(arguments.runs);
             Ok(())
@@ -354,6 +358,7 @@ fn main() -> Result<()> {
             first_packet::print(arguments.runs)?;
             daemon::print(300)?;
             push::compare(arguments.flows, arguments.runs)?;
+            plug::print(arguments.runs)?;
             texts::growth(arguments.runs);
             program::figures(arguments.seed, arguments.runs)
         }

@@ -131,7 +131,7 @@ fn run(task: Task) -> Result<()> {
 /// Builds `weft` and the benchmarks together, so that both have the same dependencies, and runs the benchmarks.
 fn bench(arguments: &[String]) -> Result<()> {
     let named = |names: &[&str]| arguments.iter().any(|argument| names.contains(&argument.as_str()));
-    if named(&["push", "all"]) {
+    if named(&["push", "plug", "first-packet", "all"]) {
         setup::open_vswitch()?;
     }
     if let Err(why) = setup::gringo() {
