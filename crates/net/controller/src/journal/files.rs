@@ -130,7 +130,7 @@ pub(super) fn lock(folder: &Path) -> Result<Lock, JournalError> {
 }
 
 /// Copies the end of a file, from byte `from` on, into another file, which it replaces.
-pub(super) fn keep_end(file: &mut File, from: u64, to: &PathBuf) -> Result<(), JournalError> {
+pub(super) fn keep_end(file: &mut File, from: u64, to: &Path) -> Result<(), JournalError> {
     is_there(to)?;
     let mut options = OpenOptions::new();
     let kept = options.write(true).create(true).truncate(true).mode(MODE).open(to).and_then(|mut to| {

@@ -138,22 +138,8 @@ impl Replay {
         let Replay { folder, mut file, records, lock } = self;
         let Records { path, len, end, tail, known, identity, begin, .. } = records;
         if tail == Tail::Torn {
-            let (bytes, after_txn, file_name) = (len - end.bytes, end.txn, path.display());
-            warn!(
-                file = %file_name,
-                bytes,
-                after_txn,
-                "the journal ends within a record, as after a crash; the incomplete record is removed"
-            );
-            if let Some(lost) = known.filter(|known| known.txn > end.txn) {
-                error!(
-                    file = %file_name,
-                    from = end.txn + 1,
-                    to = lost.txn,
-                    "transactions were acknowledged and are lost: apply their objects again"
-                );
-            }
-            files::keep_end(&mut file, end.bytes, &folder.join(REMOVED))?;
+            let torn = Torn { path: &path, bytes: len - end.bytes, end, known };
+            torn.keep(&mut file, &folder.join(REMOVED))?;
         }
         if tail != Tail::Nothing {
             let feed = u64::from(tail == Tail::NoFeed);
@@ -169,6 +155,51 @@ impl Replay {
         }
         let put_aside = PutAside::open(&folder, SystemTime::now())?;
         Ok(Journal { path, file, begin, end, acknowledged, identity, put_aside, _lock: lock })
+    }
+}
+
+/// The part of a journal after its last complete record, which a crash has left.
+struct Torn<'a> {
+    path: &'a Path,
+    bytes: u64,
+    /// Where it begins.
+    end: Position,
+    known: Option<Position>,
+}
+
+impl Torn<'_> {
+    /// Says that it is going to be removed, and copies it into another file.
+    ///
+    /// What nobody was told of may be lost: then a copy that cannot be made, as on a full disk, is only said. It must not keep a controller
+    /// from its start, which is what makes room.
+    ///
+    /// # Errors
+    /// It has acknowledged transactions, and the copy cannot be made.
+    fn keep(&self, file: &mut File, to: &Path) -> Result<(), JournalError> {
+        let Torn { path, bytes, end, known } = self;
+        let file_name = path.display();
+        warn!(
+            file = %file_name,
+            bytes,
+            after_txn = end.txn,
+            "the journal ends within a record, as after a crash; the incomplete record is removed"
+        );
+        let lost = known.filter(|known| known.txn > end.txn);
+        if let Some(lost) = lost {
+            error!(
+                file = %file_name,
+                from = end.txn + 1,
+                to = lost.txn,
+                "transactions were acknowledged and are lost: apply their objects again"
+            );
+        }
+        match files::keep_end(file, end.bytes, to) {
+            Err(error) if lost.is_none() => {
+                warn!(%error, "the incomplete record is removed without a copy: it was never acknowledged");
+                Ok(())
+            }
+            kept => kept,
+        }
     }
 }
 

@@ -307,6 +307,28 @@ fn an_acknowledged_group_that_looks_torn_is_removed_and_kept_beside() {
     assert!(error.contains(":2: the journal is damaged"), "{error}");
 }
 
+/// A controller that was killed while its disk was full has to start on the full disk.
+#[test]
+fn a_torn_end_that_cannot_be_kept_stops_a_start_only_if_it_was_acknowledged() {
+    let records = [record(1), record(2)];
+    let acknowledged = State::new(&[&records[..1], &records[1..]]);
+    let known = acknowledged::read(State::new(&[&records[..1]]).folder.path()).unwrap();
+    let acknowledged::Known::UpTo(first) = known else { panic!("{known:?}") };
+    let forgotten = State::new(&[&records[..1], &records[1..]]).forget(Some(first));
+    for state in [&acknowledged, &forgotten] {
+        // In the place of a full disk, which the fault suite has.
+        fs::create_dir(state.folder.path().join("journal.removed")).unwrap();
+    }
+    let (whole, lines) = (forgotten.journal(), forgotten.lines());
+    assert_eq!(forgotten.open_with(FILE, &whole[..whole.len() - 100]).unwrap(), records[..1]);
+    assert_eq!(fs::read(forgotten.folder.path().join(FILE)).unwrap(), whole[..lines[1]]);
+
+    let torn = &acknowledged.journal()[..acknowledged.journal().len() - 100];
+    let error = acknowledged.open_with(FILE, torn).unwrap_err().to_string();
+    assert!(error.contains("journal.removed is a folder, not a file"), "{error}");
+    assert_eq!(fs::read(acknowledged.folder.path().join(FILE)).unwrap(), torn);
+}
+
 #[test]
 fn a_journal_that_lacks_acknowledged_records_is_refused() {
     let records = [record(1), record(2)];
