@@ -22,6 +22,8 @@ use crate::{requirements, traffic};
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
+/// The journal is folded every few minutes, also while something is broken, and its segments fit on the disk.
+const JOURNAL: [&str; 2] = ["journal_segment = 4", "journal_size = 16"];
 
 /// The proxies of a host.
 #[derive(Debug)]
@@ -61,8 +63,12 @@ impl World {
         let disk = Disk::mount(name)?;
         let state = disk.folder().join("state");
         fs::create_dir(&state).with_context(|| format!("cannot make {}", state.display()))?;
-        let settings =
-            Settings { hosts: HOSTS.len() as u8, variables: clock.variables(), ..Settings::new(name, weft) };
+        let settings = Settings {
+            hosts: HOSTS.len() as u8,
+            variables: clock.variables(),
+            configuration: JOURNAL.map(str::to_owned).into(),
+            ..Settings::new(name, weft)
+        };
         let mut testbed = Testbed::around(lab, settings)?;
         std::os::unix::fs::symlink(&state, testbed.state()).context("cannot link the state folder")?;
         testbed.start_controller()?;

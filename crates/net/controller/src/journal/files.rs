@@ -6,7 +6,7 @@ use std::os::unix::fs::{
     DirBuilderExt as _, FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
     PermissionsExt as _,
 };
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracing::info;
 
