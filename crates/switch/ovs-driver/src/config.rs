@@ -57,7 +57,7 @@ pub struct Timing {
     /// The longest delay. A connection that lasts this long resets the delay to the shortest.
     pub backoff_max: Duration,
     /// The delay before something is tried again on a connection that works: what the switch refused, or a report of its database that is
-    /// about to come.
+    /// about to come. It doubles for flows, groups and meters that are refused again, up to `scrub_every`.
     pub retry_after: Duration,
     /// The time allowed for connecting, and again for exchanging hello and features.
     pub handshake_max: Duration,

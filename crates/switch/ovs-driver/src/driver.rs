@@ -24,6 +24,7 @@ use crate::intent::{Database as Wanted, Leaving, Shared};
 use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
 use crate::ports::{Port, Ports};
+use crate::refusals::RefusalPace;
 use crate::view::View;
 use switch_model::{BundleTimes, Event, ForeignChange, Rejection};
 
@@ -75,6 +76,8 @@ pub(crate) struct Driver {
     /// Whether the switch refused to map the tunnel option to a field.
     option_refused: bool,
     transactions_refused: BTreeSet<u64>,
+    /// When flows, groups and meters that the switch refused are sent again, while there are any.
+    retry: RefusalPace,
     /// The number of refused objects in the last report; `None` after a further refusal.
     refused_told: Option<usize>,
     comparison: Option<Comparison>,
@@ -140,6 +143,7 @@ impl Driver {
             ports_refused: BTreeMap::new(),
             option_refused: false,
             transactions_refused: BTreeSet::new(),
+            retry: RefusalPace::new(timing.retry_after, timing.scrub_every),
             refused_told: Some(0),
             comparison: None,
             repair: RepairPace::new(timing.repair_min, timing.repair_max),
@@ -181,7 +185,7 @@ impl Driver {
     /// The time of the next repair or comparison.
     fn wake_at(&self) -> tokio::time::Instant {
         let next = self.compare_at.min(self.scrub_at);
-        self.repair.due().map_or(next, |due| due.min(next))
+        [self.repair.due(), self.retry.due()].into_iter().flatten().fold(next, tokio::time::Instant::min)
     }
 
     /// One pass: compares and corrects.
@@ -289,6 +293,7 @@ impl Driver {
 
     fn report_refused_total(&mut self) {
         let refused = self.intent.lock().forwarding.refused();
+        self.retry.are_refused(refused);
         let refused = refused + self.ports_refused.len() + usize::from(self.option_refused);
         if self.refused_told.replace(refused) != Some(refused) {
             self.outbox.put(Event::RefusedTotal { refused });
@@ -473,7 +478,9 @@ impl Driver {
         let scrub = self.scrub_at <= tokio::time::Instant::now();
         if scrub {
             self.scrub_at = tokio::time::Instant::now() + self.timing.scrub_every;
-            // What a switch had no room for, it may take by now.
+        }
+        if self.retry.begins() {
+            // What a switch had no room for, or no port, it may take by now.
             self.intent.lock().forwarding.retry_refused();
         }
         let missed = self.intent.lock().forwarding.has_missed_changes();

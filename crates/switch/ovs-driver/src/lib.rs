@@ -123,6 +123,7 @@ mod outbox;
 mod ownership;
 mod peers;
 mod ports;
+mod refusals;
 mod rivals;
 mod supervisor;
 mod view;

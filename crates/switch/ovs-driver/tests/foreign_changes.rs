@@ -296,20 +296,23 @@ async fn d30_a_scrub_of_a_switch_in_sync_changes_and_reports_nothing() {
 
 /// A switch that had no room takes the flow later, and nothing else says that it would.
 #[tokio::test(start_paused = true)]
-async fn a_refused_flow_is_tried_again_at_each_scrub_and_no_more_often() {
+async fn a_refused_flow_is_tried_again_soon_and_then_ever_later_up_to_the_time_of_scrubs() {
+    let timing = Timing { scrub_every: Duration::from_secs(20), ..Timing::default() };
     let setting = Setting::new();
     setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
-    let mut driven = setting.drive(scrubbing());
+    let mut driven = setting.drive(timing);
     driven.handle.set_desired(desired(&some_flows(5)));
     driven.synced().await;
     driven.handle.push(1, adding(&["table=66, actions=output:1"]));
     let refused = |event: &Event| matches!(event, Event::Refused { .. }).then_some(());
     driven.wait("the refusal", refused).await;
-    let (began, before) = (Instant::now(), setting.fake.counts().flow_mods);
-    driven.wait("another refusal", refused).await;
-    driven.wait("and another", refused).await;
-    assert!(began.elapsed() >= scrubbing().scrub_every, "{:?}", began.elapsed());
-    assert_eq!(setting.fake.counts().flow_mods, before + 2);
+    let (mut last, before) = (Instant::now(), setting.fake.counts().flow_mods);
+    for (times, delay) in [2, 4, 8, 16, 20, 20].into_iter().enumerate() {
+        driven.wait("another refusal", refused).await;
+        assert_eq!(last.elapsed().as_secs(), delay, "after {times} others");
+        assert_eq!(setting.fake.counts().flow_mods, before + times + 1);
+        last = Instant::now();
+    }
 
     setting.fake.accept();
     driven.wait("nothing refused", |event| (refused_total(event) == Some(0)).then_some(())).await;
