@@ -35,15 +35,22 @@ pub(crate) struct Daemon {
     child: Killed,
     runtime: Runtime,
     client: Client,
+    /// What its configuration has beside what every one has.
+    lines: String,
 }
 
 impl Daemon {
     /// Starts a controller on the journal in the folder `state` below this one, and waits until it answers.
     pub(crate) fn start(folder: &Path) -> Result<Daemon> {
+        Daemon::start_with(folder, String::new())
+    }
+
+    /// The same with these lines in its configuration, also after a restart.
+    pub(crate) fn start_with(folder: &Path, lines: String) -> Result<Daemon> {
         let socket = format!("unix:{}", folder.join("weft.sock").display());
         let (config, state) = (folder.join("weft.toml"), folder.join("state"));
         let state = state.display();
-        fs::write(&config, format!("state = '{state}'\nlisten = '{socket}'\nlog = 'error'\n"))?;
+        fs::write(&config, format!("state = '{state}'\nlisten = '{socket}'\nlog = 'error'\n{lines}"))?;
         let mut controller = Command::new(weft()?);
         let mut child = Killed(controller.args(["controller", "--config"]).arg(&config).spawn()?);
         let runtime = Runtime::new()?;
@@ -56,7 +63,7 @@ impl Daemon {
                 bail!("the controller ended: {status}");
             }
         };
-        Ok(Daemon { child, runtime, client })
+        Ok(Daemon { child, runtime, client, lines })
     }
 
     /// The answer of the controller.
@@ -67,7 +74,7 @@ impl Daemon {
     /// Stops it in order, and starts it again on the same folder. Returns once it answers: a large network takes longer than a call may.
     pub(crate) fn restart(&mut self, folder: &Path) -> Result<()> {
         self.end()?;
-        *self = Daemon::start(folder)?;
+        *self = Daemon::start_with(folder, std::mem::take(&mut self.lines))?;
         let begun = Instant::now();
         while let Err(why) = self.ask(async |client| Ok(client.status().await?)) {
             ensure!(begun.elapsed() < START_MOST, "{why:#}");

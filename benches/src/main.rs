@@ -162,6 +162,9 @@ enum Bench {
         /// ACLs, and what they do with packets that they let pass
         #[arg(long)]
         acls: Option<network::Acls>,
+        /// The hosts dial the controller, over TLS; without it, the controller dials them in clear text
+        #[arg(long)]
+        dial_in: bool,
         /// Write the curve of the cold start to this file, as SVG
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
@@ -322,9 +325,9 @@ fn main() -> Result<()> {
         Bench::TracedRun { file, packet, at } => say(&network::traced::run(file, *packet, *at)?),
         Bench::FirstPacket => first_packet::print(arguments.runs),
         Bench::Growth => network::growth::print(),
-        Bench::Scale { reach, acls, svg } => {
+        Bench::Scale { reach, acls, dial_in, svg } => {
             let run = network::Run { reach: *reach, acls: *acls, ..arguments.network() };
-            network::scale::print(run, svg.as_deref())
+            network::scale::print(run, *dial_in, svg.as_deref())
         }
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::Api { hosts } => api::print(*hosts),

@@ -6,6 +6,7 @@
 //! After each step, the flows of all hosts must be in sync. After faults, another start must find nothing to change.
 
 mod curve;
+mod dialled;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ use super::world::{Step, World};
 use crate::daemon::Daemon;
 use crate::figure6::workload::Network;
 use crate::measure::{Spread, machine};
+use dialled::Authorities;
 use watched::{Sample, Samples, Watch};
 
 /// Objects in one request of the load.
@@ -53,6 +55,8 @@ struct Scale {
     fleet: Fleet,
     daemon: Daemon,
     folder: PathBuf,
+    /// Those of hosts that dial the controller; otherwise the controller dials.
+    authorities: Option<Authorities>,
     /// The host of each port that is plugged in.
     plugged: BTreeMap<String, usize>,
 }
@@ -88,11 +92,11 @@ impl Display for State {
     }
 }
 
-/// Prints the figures, and writes the curve of the start to this file.
-pub(crate) fn print(run: Run, svg: Option<&Path>) -> Result<()> {
+/// Prints the figures, and writes the curve of the start to this file. Either hosts dial the controller over TLS, or it dials them in clear text.
+pub(crate) fn print(run: Run, hosts_dial: bool, svg: Option<&Path>) -> Result<()> {
     println!("\n{}\n\n| figure | measured |\n|---|---|", machine());
     let folder = tempfile::tempdir()?;
-    let (mut scale, load) = Scale::new(run, folder.path())?;
+    let (mut scale, load) = Scale::new(run, hosts_dial, folder.path())?;
     let samples = scale.cold_start(load)?;
     if let Some(path) = svg {
         std::fs::write(path, curve::svg(&samples)).with_context(|| path.display().to_string())?;
@@ -117,7 +121,7 @@ fn progress(what: &str) {
 
 impl Scale {
     /// Starts hosts with all ports plugged in, and a controller that knows nothing.
-    fn new(run: Run, folder: &Path) -> Result<(Scale, Step)> {
+    fn new(run: Run, hosts_dial: bool, folder: &Path) -> Result<(Scale, Step)> {
         let network = Network::nvp_eval(run.divisor);
         let (world, load) = World::new(&network, run);
         let layout = Layout { hosts: world.hosts(), ..Layout::default() };
@@ -126,10 +130,11 @@ impl Scale {
             let _in_it = runtime.enter();
             Fleet::start(&layout)?
         };
-        let daemon = Daemon::start(folder)?;
-        let folder = folder.to_owned();
-        let mut scale =
-            Scale { run, network, world, runtime, fleet, daemon, folder, plugged: BTreeMap::new() };
+        let authorities = hosts_dial.then(Authorities::new);
+        let lines = authorities.as_ref().map(Authorities::configuration).unwrap_or_default();
+        let daemon = Daemon::start_with(folder, lines)?;
+        let (folder, plugged) = (folder.to_owned(), BTreeMap::new());
+        let mut scale = Scale { run, network, world, runtime, fleet, daemon, folder, authorities, plugged };
         progress(&format!("{} ports are plugged in at {} hosts", scale.network.ports(), scale.hosts()));
         scale.plug(&load)?;
         Ok((scale, load))
@@ -166,6 +171,12 @@ impl Scale {
                 continue;
             }
             let mut node: Json = serde_json::from_str(line)?;
+            if self.authorities.is_some() {
+                let endpoints = node.as_object_mut().context("an object")?;
+                endpoints.retain(|field, _| field != "ovsdb" && field != "openflow");
+                objects.push(node.to_string());
+                continue;
+            }
             let number = node["id"].as_str().and_then(number_of).context("a host has a number")?;
             let (ovsdb, openflow) =
                 self.fleet.layout().endpoints(number).context("the host has an address")?;
@@ -224,6 +235,10 @@ impl Scale {
         let objects = self.objects(&load)?;
         drop(load);
         let count = objects.len();
+        if let Some(authorities) = &self.authorities {
+            let _in_it = self.runtime.enter();
+            self.fleet.dial_in(&authorities.dial_in())?;
+        }
         let watch = Watch::start(self.folder.join("weft.sock"));
         let begun = Instant::now();
         for part in objects.chunks(OF_REQUEST) {

@@ -295,6 +295,11 @@ impl FakeDatabase {
         self.shared.lock().tables.rows.clone()
     }
 
+    /// The whole database, and what becomes of it.
+    pub fn watch(&self) -> Watched {
+        Watched { shared: self.shared.clone(), versions: self.shared.version.subscribe() }
+    }
+
     /// The interfaces, by name.
     pub fn interfaces(&self) -> BTreeMap<String, Interface> {
         let rows = self.rows();
@@ -378,6 +383,17 @@ impl FakeDatabase {
         Ok(true)
     }
 
+    /// Sets `external_ids:system-id`, the name of the host.
+    ///
+    /// # Errors
+    /// The transaction is refused.
+    pub fn set_system_id(&self, id: &str) -> Result<(), TransactError> {
+        let forget = Mutation::new("external_ids", Mutator::Delete, Datum::set(["system-id"]));
+        let set = Mutation::new("external_ids", Mutator::Insert, Datum::map([("system-id", id)]));
+        self.transact(&[Operation::mutate(OpenVswitch::TABLE, vec![], vec![forget, set])])?;
+        Ok(())
+    }
+
     /// Makes ovs-vswitchd assign no port number to the interfaces for which `refuse` returns an error, and retries
     /// all interfaces without a number.
     pub fn refuse(&self, refuse: impl Fn(&Interface) -> Option<String> + Send + 'static) {
@@ -446,6 +462,26 @@ impl FakeDatabase {
     /// Closes all connections.
     pub fn disconnect(&self) {
         self.shared.generation.send_modify(|generation| *generation += 1);
+    }
+}
+
+/// The rows of a database, again whenever they have changed.
+pub struct Watched {
+    shared: Arc<Shared>,
+    versions: watch::Receiver<u64>,
+}
+
+impl Watched {
+    /// The rows now.
+    pub fn rows(&self) -> Replica {
+        self.shared.lock().tables.rows.clone()
+    }
+
+    /// The rows after they have changed. Changes since the last call are not missed.
+    pub async fn changed(&mut self) -> Replica {
+        // The sender is as old as this.
+        let _ = self.versions.changed().await;
+        self.rows()
     }
 }
 

@@ -1,11 +1,13 @@
 //! Thousands of Open vSwitches in one process, on real sockets.
 //!
 //! Each is a switch and a database of `fake-switch`. All of them share two listeners on the loopback interface: one for OVSDB and one for
-//! OpenFlow. Host number n has the nth address after the first one, and the address that a client dials says which host it wants.
+//! OpenFlow. Host number n has the nth address after the first one, and the address that a client dials says which host it wants. Or they
+//! dial their controller ([`DialIn`]), each from its own address.
 //!
-//! In reading order: [`Fleet`], [`SimulatedHost`], [`faults`]. Left out on purpose: packets. No switch here forwards anything.
+//! In reading order: [`Fleet`], [`SimulatedHost`], [`DialIn`], [`faults`]. Left out on purpose: packets. No switch here forwards anything.
 #![forbid(unsafe_code)]
 
+mod dialling;
 pub mod faults;
 mod host;
 mod listening;
@@ -13,8 +15,14 @@ mod listening;
 use std::io;
 use std::net::Ipv4Addr;
 
+use fake_switch::Stream;
+use mutual_tls::Credentials;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
+use dialling::Caller;
+
+pub use dialling::DialIn;
 pub use host::{SimulatedHost, Streams, Totals};
 
 /// Where the hosts are, and how many there are.
@@ -68,7 +76,8 @@ impl Layout {
 pub struct Fleet {
     layout: Layout,
     hosts: Vec<SimulatedHost>,
-    listening: [AbortHandle; 2],
+    streams: Vec<Streams>,
+    tasks: Vec<AbortHandle>,
 }
 
 impl Fleet {
@@ -85,19 +94,39 @@ impl Fleet {
         let ovsdb = listening::bind(layout.ovsdb_port)?;
         let openflow = listening::bind(layout.openflow_port)?;
         let (ovsdb_port, openflow_port) = (ovsdb.local_addr()?.port(), openflow.local_addr()?.port());
-        let mut hosts = Vec::with_capacity(layout.hosts);
-        let (mut to_databases, mut to_switches) = (Vec::new(), Vec::new());
-        for number in 0..layout.hosts {
-            let (host, streams) = SimulatedHost::start(layout.id(number), number);
-            hosts.push(host);
-            to_databases.push(streams.to_database);
-            to_switches.push(streams.to_switch);
-        }
+        let (hosts, streams): (Vec<_>, Vec<_>) =
+            (0..layout.hosts).map(|number| SimulatedHost::start(layout.id(number), number)).unzip();
+        let to_databases = streams.iter().map(|streams| streams.to_database.clone()).collect();
+        let to_switches = streams.iter().map(|streams| streams.to_switch.clone()).collect();
         let first = layout.first;
-        let listening = [(ovsdb, to_databases), (openflow, to_switches)]
+        let tasks = [(ovsdb, to_databases), (openflow, to_switches)]
             .map(|(listener, to)| tokio::spawn(listening::hand_over(listener, first, to)).abort_handle());
         let layout = Layout { ovsdb_port, openflow_port, ..layout.clone() };
-        Ok(Fleet { layout, hosts, listening })
+        Ok(Fleet { layout, hosts, streams, tasks: tasks.into() })
+    }
+
+    /// Lets all hosts dial their controller from now on, besides being dialled: each gets the id of its transport node, and its name. Must be
+    /// called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The files of a host cannot be read.
+    pub fn dial_in(&mut self, how: &DialIn<'_>) -> io::Result<()> {
+        for (number, (host, streams)) in self.hosts.iter().zip(&self.streams).enumerate() {
+            let id = host.id();
+            let credentials = Credentials::load((how.files)(id)).map_err(io::Error::other)?;
+            host.database().set_system_id(id).map_err(io::Error::other)?;
+            let from = self.layout.address(number).ok_or(io::ErrorKind::AddrNotAvailable)?;
+            let caller = |to: &UnboundedSender<Stream>| Caller {
+                from,
+                credentials: credentials.clone(),
+                to: to.clone(),
+            };
+            let manager = caller(&streams.to_database).keep_manager(how.manager);
+            let controller = caller(&streams.to_switch).keep_controller(host.database().watch());
+            self.tasks
+                .extend([tokio::spawn(manager).abort_handle(), tokio::spawn(controller).abort_handle()]);
+        }
+        Ok(())
     }
 
     /// Where the hosts are, with the ports that were free if the layout asked for port 0.
@@ -123,7 +152,7 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        for task in &self.listening {
+        for task in &self.tasks {
             task.abort();
         }
     }

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufRead as _};
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use mutual_tls::{Files, Pair};
 use serde_json::json;
 use sim_switches::faults::Faults;
-use sim_switches::{Fleet, Layout, Totals};
+use sim_switches::{DialIn, Fleet, Layout, Totals};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 #[global_allocator]
@@ -41,6 +42,12 @@ struct Arguments {
     /// The TCP port of the switches
     #[arg(long, value_name = "PORT", default_value_t = Layout::default().openflow_port)]
     openflow_port: u16,
+    /// The hosts dial a controller over TLS: their databases dial this address, its `listen_ovsdb`, and their bridges what it tells them
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    dial_in: Option<SocketAddr>,
+    /// The folder with the certificates of hosts that dial, as `weft pki node` makes it; each host has its own
+    #[arg(long, value_name = "FOLDER", default_value = "pki", requires = "dial_in")]
+    pki: PathBuf,
     /// Write the hosts as objects to this file, a line of JSON each, for `weft apply -f`
     #[arg(long, value_name = "FILE")]
     objects: Option<PathBuf>,
@@ -78,7 +85,7 @@ async fn run(arguments: &Arguments) -> io::Result<()> {
         openflow_port: arguments.openflow_port,
         ..Layout::default()
     };
-    let fleet = Fleet::start(&layout)?;
+    let mut fleet = Fleet::start(&layout)?;
     if let Some(path) = &arguments.ports {
         for line in fs::read_to_string(path)?.lines() {
             command(&fleet, &format!("plug {line}"))
@@ -86,7 +93,14 @@ async fn run(arguments: &Arguments) -> io::Result<()> {
         }
     }
     if let Some(path) = &arguments.objects {
-        fs::write(path, objects(&layout))?;
+        fs::write(path, objects(&layout, arguments.dial_in.is_some()))?;
+    }
+    if let Some(manager) = arguments.dial_in {
+        let how = DialIn { manager, files: Box::new(|name| certificate(&arguments.pki, name)) };
+        let remedy = |error| {
+            io::Error::other(format!("{error}; `weft pki node HOST` makes the certificate of a host"))
+        };
+        fleet.dial_in(&how).map_err(remedy)?;
     }
     if let (Some(ovsdb), Some(last)) = (layout.endpoints(0), layout.address(layout.hosts.saturating_sub(1))) {
         println!("{} hosts: {} and {} to the same ports of {last}", layout.hosts, ovsdb.0, ovsdb.1);
@@ -124,13 +138,24 @@ async fn run(arguments: &Arguments) -> io::Result<()> {
     }
 }
 
-/// The hosts as objects.
-fn objects(layout: &Layout) -> String {
+/// The files of a host in the folder that `weft pki` keeps.
+fn certificate(pki: &Path, name: &str) -> Files {
+    let file = |extension: &str| pki.join("members").join(format!("{name}.{extension}"));
+    let own = Pair { certificate: file("pem"), key: file("key") };
+    Files { own: Some(own), authorities: pki.join("controllers/ca.pem"), revoked: None }
+}
+
+/// The hosts as objects. Those that dial have no endpoints.
+fn objects(layout: &Layout, they_dial: bool) -> String {
     let mut lines = String::new();
     for host in 0..layout.hosts {
         let Some((ovsdb, openflow)) = layout.endpoints(host) else { continue };
         let ip = Ipv4Addr::from(u32::from(Ipv4Addr::new(172, 16, 0, 1)) + host as u32);
-        let node = json!({"kind": "transport_node", "id": layout.id(host), "ip": ip, "ovsdb": ovsdb, "openflow": openflow});
+        let mut node = json!({"kind": "transport_node", "id": layout.id(host), "ip": ip});
+        if !they_dial {
+            node["ovsdb"] = ovsdb.into();
+            node["openflow"] = openflow.into();
+        }
         // Writing to a text does not fail.
         let _ = writeln!(lines, "{node}");
     }

@@ -1,6 +1,7 @@
 //! Tests of simulated hosts, alone and beside real Open vSwitch.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod dialling;
 mod hosts;
 mod open_vswitch;
 
