@@ -160,7 +160,7 @@ impl Bench {
         self.testbed.wait_for_hosts(&plugged, |_| ())?;
         let mut silent = 0;
         while silent < SILENCE {
-            silent = if self.exchange(sender)? { 0 } else { silent + 1 };
+            silent = if exchange(sender)? { 0 } else { silent + 1 };
         }
         let start = Instant::now();
         std::thread::scope(|scope| {
@@ -169,7 +169,7 @@ impl Bench {
                 By::Vsctl => self.set_by_vsctl(),
             });
             let answered = loop {
-                if self.exchange(sender)? {
+                if exchange(sender)? {
                     break start.elapsed();
                 }
                 ensure!(start.elapsed() < DEADLINE, "the machine does not answer");
@@ -179,21 +179,6 @@ impl Bench {
                 Err(_) => bail!("setting the iface-id panicked"),
             }
         })
-    }
-
-    /// Sends a datagram, and says whether one came within a pause, which may be the answer to an earlier one.
-    fn exchange(&self, sender: &UdpSocket) -> Result<bool> {
-        let start = Instant::now();
-        sender.send_to(b"are you there?", (ip(NEW), ECHO))?;
-        loop {
-            match sender.recv(&mut [0; 64]) {
-                Ok(_) => return Ok(true),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
-            let Some(rest) = PAUSE.checked_sub(start.elapsed()) else { return Ok(false) };
-            std::thread::sleep(rest.min(PAUSE / 10));
-        }
     }
 
     /// Milliseconds until all switches had confirmed the last transaction.
@@ -241,6 +226,21 @@ impl Bench {
                 Ok(millis(start.elapsed()))
             })
             .collect()
+    }
+}
+
+/// Sends a datagram, and says whether one came within a pause, which may be the answer to an earlier one.
+fn exchange(sender: &UdpSocket) -> Result<bool> {
+    let start = Instant::now();
+    sender.send_to(b"are you there?", (ip(NEW), ECHO))?;
+    loop {
+        match sender.recv(&mut [0; 64]) {
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+        let Some(rest) = PAUSE.checked_sub(start.elapsed()) else { return Ok(false) };
+        std::thread::sleep(rest.min(PAUSE / 10));
     }
 }
 

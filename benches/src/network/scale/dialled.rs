@@ -34,8 +34,10 @@ impl Authorities {
             ("tls_revoked", self.members.path("revoked.pem")),
         ];
         let paths = files.into_iter().flatten().chain(trusted);
-        let mut lines: String = paths.map(|(key, path)| format!("{key} = '{}'\n", path.display())).collect();
-        lines += &format!("listen_ovsdb = '{OVSDB}'\nlisten_openflow = '{OPENFLOW}'\n");
+        let mut lines = format!("listen_ovsdb = '{OVSDB}'\nlisten_openflow = '{OPENFLOW}'\n");
+        for (key, path) in paths {
+            lines += &format!("{key} = '{}'\n", path.display());
+        }
         lines
     }
 
