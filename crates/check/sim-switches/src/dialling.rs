@@ -19,14 +19,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpSocket;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::host::BRIDGE;
 
-/// The pause before a host dials again: after a connection that has ended, and at most, if the target has no limit of its own
-/// (`lib/reconnect.c` of Open vSwitch).
+/// The pause before a host dials again: the first one, and the longest one, if the target has no limit of its own. It doubles until a
+/// connection has lasted for longer than the pause before it (`reconnect_disconnected` in `lib/reconnect.c` of Open vSwitch).
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(8);
-/// How long nothing may pass before a host dials again, which sends probes after half of it.
+/// How long nothing may pass before a host dials again: Open vSwitch sends probes after half of it.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// What targets over TLS begin with.
 const SSL: &str = "ssl:";
@@ -61,7 +62,7 @@ impl Caller {
         self.keep(Target { address: manager, pause_max: PAUSE_MAX }).await;
     }
 
-    /// Keeps a bridge connected to the first controller that it has to dial, whichever that is from time to time.
+    /// Keeps a bridge connected to the first controller that it has to dial, which may change at any time.
     pub(crate) async fn keep_controller(self, mut database: Watched) {
         let mut target = target_of(&database.rows());
         loop {
@@ -79,18 +80,21 @@ impl Caller {
 
     /// Dials, hands the connection over, waits until it has ended, and begins again. Returns when nobody takes it.
     async fn keep(&self, target: Target) {
-        let mut pause = PAUSE_MIN;
+        let mut pause = Duration::ZERO;
         loop {
+            let mut lasted = Duration::ZERO;
             if let Ok(stream) = self.dial(target.address).await {
                 let (watched, mut end) = Watching::new(stream);
+                let begun = Instant::now();
                 if self.to.send(Box::new(watched)).is_err() {
                     return;
                 }
                 end.come().await;
-                pause = PAUSE_MIN;
+                lasted = begun.elapsed();
             }
-            tokio::time::sleep(pause.min(target.pause_max)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            let is_lasting = lasted > pause.max(PAUSE_MIN);
+            pause = if is_lasting { PAUSE_MIN } else { (2 * pause).clamp(PAUSE_MIN, target.pause_max) };
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -123,7 +127,8 @@ fn target_of(rows: &Replica) -> Option<Target> {
         let limit: Option<u64> =
             row.get::<Option<i64>>("max_backoff").ok()?.and_then(|ms| ms.try_into().ok());
         let address = target.strip_prefix(SSL)?.parse().ok()?;
-        Some(Target { address, pause_max: limit.map_or(PAUSE_MAX, Duration::from_millis) })
+        let pause_max = limit.map_or(PAUSE_MAX, Duration::from_millis).max(PAUSE_MIN);
+        Some(Target { address, pause_max })
     })
 }
 
