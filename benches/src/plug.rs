@@ -35,8 +35,9 @@ const DISTANT: u8 = NEW + 1;
 const ECHO: u16 = 7;
 /// Between two datagrams.
 const PAUSE: Duration = Duration::from_millis(1);
-/// So many datagrams in a row without an answer, and the machine is off the network.
-const SILENCE: usize = 50;
+/// So many datagrams in a row without an answer, and the machine is off the network. So few reports of one host a second are taken at once
+/// (`REPORTS_A_SECOND` in `levels.rs` of weft-core).
+const SILENCE: usize = 250;
 
 /// Who sets the `iface-id`.
 #[derive(Clone, Copy)]
