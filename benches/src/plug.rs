@@ -1,8 +1,8 @@
 //! How long a machine waits for its network: from the moment its interface gets its `iface-id` until it answers.
 //!
-//! Three hosts with real Open vSwitch, a controller, and a small switch. Another machine sends to the new one all along, a datagram each
-//! millisecond, so Open vSwitch has cached that they are dropped, as it has for a machine that somebody waits for. The kernels of both
-//! machines know each other's MAC addresses. What is answered is the first datagram that gets through.
+//! Three hosts with real Open vSwitch, a controller, and a small switch. Another machine sends the new one a datagram each millisecond all
+//! along, so Open vSwitch has cached the drop, as it would for a machine that somebody is waiting for. The kernels of both machines know each
+//! other's MAC addresses. The answer is to the first datagram that gets through.
 //!
 //! The id is set by an OVSDB transaction on an open connection, and in other runs by `ovs-vsctl`, whose own process takes its time.
 

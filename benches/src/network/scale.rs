@@ -172,16 +172,15 @@ impl Scale {
             }
             let mut node: Json = serde_json::from_str(line)?;
             if self.authorities.is_some() {
-                let endpoints = node.as_object_mut().context("an object")?;
-                endpoints.retain(|field, _| field != "ovsdb" && field != "openflow");
-                objects.push(node.to_string());
-                continue;
+                let fields = node.as_object_mut().context("a node is an object")?;
+                fields.retain(|field, _| field != "ovsdb" && field != "openflow");
+            } else {
+                let number = node["id"].as_str().and_then(number_of).context("a host has a number")?;
+                let (ovsdb, openflow) =
+                    self.fleet.layout().endpoints(number).context("the host has an address")?;
+                node["ovsdb"] = ovsdb.into();
+                node["openflow"] = openflow.into();
             }
-            let number = node["id"].as_str().and_then(number_of).context("a host has a number")?;
-            let (ovsdb, openflow) =
-                self.fleet.layout().endpoints(number).context("the host has an address")?;
-            node["ovsdb"] = ovsdb.into();
-            node["openflow"] = openflow.into();
             objects.push(node.to_string());
         }
         Ok(objects)

@@ -190,6 +190,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn rows(&self) -> Replica {
+        self.lock().tables.rows.clone()
+    }
+
     /// Runs a transaction, sends its changes to every monitor, calls `reply` with the result, and lets the fake
     /// ovs-vswitchd apply the change. `client` is the connection that requests it, if it is one. `None` if a `wait` is not satisfied
     /// yet.
@@ -292,7 +296,7 @@ impl FakeDatabase {
 
     /// The whole database.
     pub fn rows(&self) -> Replica {
-        self.shared.lock().tables.rows.clone()
+        self.shared.rows()
     }
 
     /// The whole database, and what becomes of it.
@@ -474,7 +478,7 @@ pub struct Watched {
 impl Watched {
     /// The rows now.
     pub fn rows(&self) -> Replica {
-        self.shared.lock().tables.rows.clone()
+        self.shared.rows()
     }
 
     /// The rows after they have changed. Changes since the last call are not missed.

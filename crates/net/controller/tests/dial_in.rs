@@ -14,8 +14,7 @@ use fake_switch::{FakeDatabase, FakeSwitch};
 use mutual_tls::{Credentials, SecureStream};
 use objects::ObjectKey;
 use ovs_driver::{Peers, Sockets};
-use ovsdb_client::open_vswitch::{Controller, OpenVswitch};
-use ovsdb_client::{Datum, Mutation, Mutator, Operation};
+use ovsdb_client::open_vswitch::Controller;
 use test_authority::{Authority, Leaf, controller};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpStream, UnixStream};
@@ -116,11 +115,7 @@ impl Host {
     }
 
     fn call_itself(&self, name: &str) {
-        let mutations = vec![
-            Mutation::new("external_ids", Mutator::Delete, Datum::set(["system-id"])),
-            Mutation::new("external_ids", Mutator::Insert, Datum::map([("system-id", name)])),
-        ];
-        self.database.transact(&[Operation::mutate(OpenVswitch::TABLE, vec![], mutations)]).unwrap();
+        self.database.set_system_id(name).unwrap();
     }
 
     /// Where its bridges dial.

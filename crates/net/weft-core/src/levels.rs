@@ -45,8 +45,8 @@ pub struct Patience {
     pub lost_after: Duration,
     /// The time with a connection after which a lost host is back.
     pub back_after: Duration,
-    /// The time that a host has for its first connection. It runs from the start of its driver, and anew from the first connection of each
-    /// host that started with it.
+    /// How long a host may take for its first connection. The time counts from the start of its driver. It starts over whenever another host
+    /// that started with it connects for the first time.
     pub first: Duration,
     /// The share of the hosts, in percent, that can be lost within a minute. If more are, the controller is what is cut off.
     pub most_lost: u8,
