@@ -244,6 +244,7 @@ impl<'a> Run<'a> {
             | Action::Conjunction(_)
             | Action::WriteActions(_)
             | Action::ClearActions(_)
+            | Action::Controller(_)
             | Action::Unknown(_) => self.recorder.problem(|| "not interpreted here".to_owned()),
         }
         Flow::Continue

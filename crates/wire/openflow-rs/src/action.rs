@@ -195,6 +195,7 @@ actions! {
     learn::Learn,
     meter::Meter,
     sample::Sample,
+    controller::Controller,
     clear_actions::ClearActions,
     write_actions::WriteActions,
     write_metadata::WriteMetadata,

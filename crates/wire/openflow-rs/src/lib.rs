@@ -61,6 +61,7 @@ mod nearest;
 mod oxm;
 mod packed;
 mod port;
+mod property;
 pub mod protocol;
 mod wire;
 

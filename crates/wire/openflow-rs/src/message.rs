@@ -13,6 +13,7 @@ mod groups;
 mod hello;
 mod meters;
 mod names;
+mod packet_in;
 mod packet_out;
 mod ports;
 mod print;
@@ -31,6 +32,7 @@ pub use flows::{FlowDescReply, FlowDescRequest, UnreadableFlow};
 pub use groups::{GroupDescReply, GroupDescRequest, UnreadableGroup};
 pub use hello::Hello;
 pub use meters::{MeterDescReply, MeterStatsReply};
+pub use packet_in::{PacketIn, PacketInFormat, PacketInReason};
 pub use packet_out::PacketOut;
 pub use ports::{Port, PortConfig, PortDescReply, PortReason, PortState, PortStatus};
 pub use session::{
@@ -146,6 +148,15 @@ pub enum Body {
     TlvTableReply(TlvTableReply),
     /// Forgets the connections of a conntrack zone.
     CtFlushZone(u16),
+    /// Asks for a format of the messages that hand packets to the controller.
+    SetPacketInFormat(PacketInFormat),
+    /// Gives this connection a number, by which actions [`Controller`](crate::action::Controller) name it; 0 at first. Several
+    /// connections may have the same.
+    SetControllerId(u16),
+    /// Hands a packet to the controller, in the format [`PacketInFormat::Properties`].
+    PacketIn(PacketIn),
+    /// Lets a packet go on that an action paused.
+    Resume(PacketIn),
     /// An uninterpreted extension.
     Experimenter {
         /// The experimenter id.
@@ -275,6 +286,10 @@ impl Body {
             | Body::TlvTableRequest
             | Body::TlvTableReply(_)
             | Body::CtFlushZone(_)
+            | Body::SetPacketInFormat(_)
+            | Body::SetControllerId(_)
+            | Body::PacketIn(_)
+            | Body::Resume(_)
             | Body::Experimenter { .. } => kind::EXPERIMENTER,
             Body::Unknown { kind, .. } => *kind,
         }
@@ -362,6 +377,22 @@ impl Body {
                 nicira_header(out, nicira::CT_FLUSH_ZONE);
                 ct_flush::encode(*zone, out);
             }
+            Body::SetPacketInFormat(format) => {
+                nicira_header(out, nicira::SET_PACKET_IN_FORMAT);
+                format.encode(out);
+            }
+            Body::SetControllerId(id) => {
+                nicira_header(out, nicira::SET_CONTROLLER_ID);
+                packet_in::encode_controller_id(*id, out);
+            }
+            Body::PacketIn(packet) => {
+                nicira_header(out, nicira::PACKET_IN2);
+                packet.encode(out);
+            }
+            Body::Resume(packet) => {
+                nicira_header(out, nicira::RESUME);
+                packet.encode(out);
+            }
             Body::Experimenter { experimenter, subtype, data } => {
                 out.extend_from_slice(&experimenter.to_be_bytes());
                 out.extend_from_slice(&subtype.to_be_bytes());
@@ -422,6 +453,14 @@ impl Body {
             (NICIRA, nicira::CT_FLUSH_ZONE) => {
                 Body::CtFlushZone(whole(reader, "flush of a zone", ct_flush::decode)?)
             }
+            (NICIRA, nicira::SET_PACKET_IN_FORMAT) => {
+                Body::SetPacketInFormat(whole(reader, "packet-in format", PacketInFormat::decode)?)
+            }
+            (NICIRA, nicira::SET_CONTROLLER_ID) => {
+                Body::SetControllerId(whole(reader, "controller id", packet_in::decode_controller_id)?)
+            }
+            (NICIRA, nicira::PACKET_IN2) => Body::PacketIn(whole(reader, "packet-in", PacketIn::decode)?),
+            (NICIRA, nicira::RESUME) => Body::Resume(whole(reader, "resumption", PacketIn::decode)?),
             _ => Body::Experimenter { experimenter, subtype, data: reader.rest().to_vec() },
         })
     }

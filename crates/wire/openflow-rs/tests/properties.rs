@@ -3,7 +3,7 @@
 use openflow_rs::message::{
     BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage, Features, FlowDescReply,
     FlowEvent, FlowMonitorReply, FlowUpdate, GroupDescReply, Hello, MeterDescReply, MeterStatsReply,
-    PacketOut, TlvMapping, TlvTableReply,
+    PacketIn, PacketInFormat, PacketInReason, PacketOut, TlvMapping, TlvTableReply,
 };
 use openflow_rs::meter::{BandKind, MeterBand, MeterFlags};
 use openflow_rs::{
@@ -77,6 +77,20 @@ fn meter_stats() -> impl Strategy<Value = MeterStats> {
     )
 }
 
+fn packet_in() -> impl Strategy<Value = PacketIn> {
+    let bytes = || prop::collection::vec(any::<u8>(), 0..40);
+    let packet = prop::collection::vec(any::<u8>(), 1..100);
+    let numbers = (any::<u8>(), any::<u64>(), any::<u8>(), any::<u16>());
+    (packet, numbers, crate::strategies::matches(), bytes(), prop::option::of(bytes())).prop_map(
+        |(packet, (table, cookie, reason, left_out), metadata, userdata, continuation)| {
+            let plain = PacketIn::new(metadata, packet);
+            let full_len = plain.full_len + u32::from(left_out);
+            let reason = PacketInReason(reason);
+            PacketIn { full_len, table, cookie, reason, userdata, continuation, ..plain }
+        },
+    )
+}
+
 /// Every kind of message, with random content.
 fn message() -> impl Strategy<Value = Message> {
     let stats = (crate::strategies::entry(), any::<u32>(), 0_u32..1_000_000_000, any::<Option<u32>>())
@@ -138,6 +152,10 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(Body::MeterDescRequest),
         any::<u32>().prop_map(Body::MeterStatsRequest),
         any::<u16>().prop_map(Body::CtFlushZone),
+        packet_in().prop_map(Body::PacketIn),
+        packet_in().prop_map(Body::Resume),
+        any::<u16>().prop_map(Body::SetControllerId),
+        Just(Body::SetPacketInFormat(PacketInFormat::Properties)),
         (any::<u32>(), any::<[u16; 4]>()).prop_map(|(max_space, [class, field, kind, len])| {
             let mapping = TlvMapping { class, kind: kind as u8, len: len as u8, field };
             Body::TlvTableReply(TlvTableReply { max_space, max_fields: field, mappings: vec![mapping] })

@@ -1,6 +1,10 @@
 //! `note:01.02.03`: bytes that annotate the flow and have no effect.
 
 use super::*;
+use crate::field::text::{Dotted, bytes_of_hex};
+
+/// The most bytes that are kept.
+const BYTES_MAX: usize = 65_000;
 
 /// Bytes carried with the flow; their number is six more than a multiple of eight.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +16,7 @@ impl Note {
     /// A note of these bytes, padded with zeros as the switch returns them.
     /// More than 65,000 bytes are cut off.
     pub fn new(bytes: &[u8]) -> Note {
-        let mut bytes = bytes[..bytes.len().min(65_000)].to_vec();
+        let mut bytes = bytes[..bytes.len().min(BYTES_MAX)].to_vec();
         bytes.resize((bytes.len() + 2).next_multiple_of(8).max(8) - 2, 0);
         Note { bytes }
     }
@@ -51,10 +55,7 @@ impl Body for Note {
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, byte) in self.bytes.iter().enumerate() {
-            write!(f, "{}{byte:02x}", if place == 0 { "note:" } else { "." })?;
-        }
-        Ok(())
+        write!(f, "note:{}", Dotted(&self.bytes))
     }
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
@@ -65,16 +66,11 @@ impl Body for Note {
 impl Note {
     /// Reads pairs of hexadecimal digits, dots between.
     fn read(text: &str) -> Result<Note, ParseError> {
-        let bad = || ParseError::value(text, "note: hexadecimal byte pairs separated by dots");
-        let digits: String = text.chars().filter(|c| *c != '.').collect();
-        if !digits.len().is_multiple_of(2)
-            || !digits.bytes().all(|c| c.is_ascii_hexdigit())
-            || digits.len() > 130_000
-        {
-            return Err(bad());
+        let form = "note: hexadecimal byte pairs separated by dots";
+        let bytes = bytes_of_hex(text, form)?;
+        if bytes.len() > BYTES_MAX {
+            return Err(ParseError::value(text, form));
         }
-        let pairs = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
-        let bytes: Vec<u8> = pairs.collect::<Result<_, _>>().map_err(|_| bad())?;
         Ok(Note::new(&bytes))
     }
 }

@@ -62,6 +62,29 @@ pub(crate) fn int<T: TryFrom<u128>>(text: &str, expected: &'static str) -> Resul
     number(text).ok().and_then(|n| T::try_from(n).ok()).ok_or_else(|| ParseError::value(text, expected))
 }
 
+/// Bytes as pairs of hexadecimal digits, perhaps with dots between.
+pub(crate) fn bytes_of_hex(text: &str, expected: &'static str) -> Result<Vec<u8>, ParseError> {
+    let bad = || ParseError::value(text, expected);
+    let digits: String = text.chars().filter(|c| *c != '.').collect();
+    if !digits.len().is_multiple_of(2) || !digits.bytes().all(|c| c.is_ascii_hexdigit()) {
+        return Err(bad());
+    }
+    let pairs = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
+    pairs.collect::<Result<_, _>>().map_err(|_| bad())
+}
+
+/// Bytes as pairs of hexadecimal digits with dots between.
+pub(crate) struct Dotted<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Dotted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, byte) in self.0.iter().enumerate() {
+            write!(f, "{}{byte:02x}", if place == 0 { "" } else { "." })?;
+        }
+        Ok(())
+    }
+}
+
 /// Hexadecimal with `0x`, except that zero is `0`: C's `%#x`.
 pub(crate) struct Hex<T>(pub(crate) T);
 

@@ -37,14 +37,19 @@ impl Match {
         let start = out.len();
         out.extend_from_slice(&MATCH_TYPE_OXM.to_be_bytes());
         out.extend_from_slice(&[0; 2]);
+        self.encode_fields(out);
+        patch_len(out, start, start + 2);
+        pad8(out, start);
+    }
+
+    /// Appends the fields alone.
+    pub(crate) fn encode_fields(&self, out: &mut Vec<u8>) {
         for demand in FIRST.iter().filter_map(|field| self.find(*field)) {
             put_demand(out, demand);
         }
         for demand in self.iter().filter(|demand| !FIRST.contains(&demand.field)) {
             put_demand(out, demand);
         }
-        patch_len(out, start, start + 2);
-        pad8(out, start);
     }
 
     fn find(&self, field: Field) -> Option<Demand> {
@@ -60,8 +65,13 @@ impl Match {
         }
         let Some(body) = len.checked_sub(4) else { return Err(at.fault(Fault::Length(len))) };
         reader.skip(4)?;
-        let mut fields = reader.sub("match", body)?;
+        let fields = reader.sub("match", body)?;
         reader.skip(len.next_multiple_of(8) - len)?;
+        Match::decode_fields(fields)
+    }
+
+    /// Reads fields alone until the reader is empty.
+    pub(crate) fn decode_fields(mut fields: Reader<'_>) -> Result<Match, DecodeError> {
         let mut found = Match::any();
         while !fields.is_empty() {
             let at = fields.clone();

@@ -44,10 +44,14 @@ pub(super) const NICIRA: u32 = 0x0000_2320;
 
 /// Types of Nicira's messages (`NXT_*`).
 pub(super) mod nicira {
+    pub(in super::super) const SET_PACKET_IN_FORMAT: u32 = 16;
+    pub(in super::super) const SET_CONTROLLER_ID: u32 = 20;
     pub(in super::super) const TLV_TABLE_MOD: u32 = 24;
     pub(in super::super) const TLV_TABLE_REQUEST: u32 = 25;
     pub(in super::super) const TLV_TABLE_REPLY: u32 = 26;
+    pub(in super::super) const RESUME: u32 = 28;
     pub(in super::super) const CT_FLUSH_ZONE: u32 = 29;
+    pub(in super::super) const PACKET_IN2: u32 = 30;
 }
 
 /// Names by type; multipart messages and extensions are named by what they hold.
@@ -118,6 +122,10 @@ pub(super) fn name(kind: u8, body: &[u8]) -> Option<String> {
         && u32::from_be_bytes([a, b, c, d]) == NICIRA
     {
         match u32::from_be_bytes([e, f, g, h]) {
+            nicira::SET_PACKET_IN_FORMAT => return Some("NXT_SET_PACKET_IN_FORMAT".to_owned()),
+            nicira::SET_CONTROLLER_ID => return Some("NXT_SET_CONTROLLER_ID".to_owned()),
+            nicira::RESUME => return Some("NXT_RESUME".to_owned()),
+            nicira::PACKET_IN2 => return Some("NXT_PACKET_IN2".to_owned()),
             nicira::TLV_TABLE_MOD => return Some("NXT_TLV_TABLE_MOD".to_owned()),
             nicira::TLV_TABLE_REQUEST => return Some("NXT_TLV_TABLE_REQUEST".to_owned()),
             nicira::TLV_TABLE_REPLY => return Some("NXT_TLV_TABLE_REPLY".to_owned()),

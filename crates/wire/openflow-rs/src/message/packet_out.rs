@@ -20,7 +20,12 @@ pub struct PacketOut {
 impl PacketOut {
     /// A packet that counts as one of the controller, and comes from no port.
     pub fn new(actions: Actions, data: Vec<u8>) -> PacketOut {
-        let metadata = Match::any().with(Field::InPort, PortNo::CONTROLLER.0.into());
+        PacketOut::from_port(PortNo::CONTROLLER, actions, data)
+    }
+
+    /// A packet that counts as one that came in at a port.
+    pub fn from_port(in_port: PortNo, actions: Actions, data: Vec<u8>) -> PacketOut {
+        let metadata = Match::any().with(Field::InPort, in_port.0.into());
         let metadata = metadata.unwrap_or_else(|error| unreachable!("a port number of 16 bits: {error}"));
         PacketOut { buffer_id: NO_BUFFER, metadata, actions, data }
     }

@@ -83,6 +83,13 @@ impl Connection {
                     let message =
                         Message::decode(&bytes).unwrap_or_else(|error| panic!("{error}: {bytes:02x?}"));
                     let printed = crate::open_vswitch::ofctl::print_all(std::slice::from_ref(&bytes));
+                    // It prints what is in the packet and in the continuation, too.
+                    if let Body::PacketIn(packet) = &message.body {
+                        let known = PacketIn { continuation: None, ..packet.clone() };
+                        let known = Message { body: Body::PacketIn(known), ..message.clone() }.to_string();
+                        assert!(printed[0].starts_with(&known), "{known}\n{}", printed[0]);
+                        return message;
+                    }
                     // Open vSwitch does not print refused flows that it cannot read itself.
                     if !printed[0].contains("***decode error") {
                         crate::open_vswitch::ofctl::check_lines(&message.to_string(), &printed[0]);
@@ -310,6 +317,58 @@ fn a_packet_of_the_controller_passes_the_flows() {
     let nowhere = PacketOut { metadata: openflow_rs::Match::any(), ..packet };
     let Body::Error(error) = connection.request(Body::PacketOut(nowhere)) else { panic!("it was accepted") };
     assert_eq!(error.code.name(), Some("OFPBRC_BAD_PORT"));
+}
+
+/// A connection to which the switch sends packets.
+fn receiver(switch: &Switch, id: u16) -> Connection {
+    let mut connection = switch.connect();
+    let config = SwitchConfig { fragments: FragmentHandling::Normal, miss_send_len: u16::MAX };
+    connection.send(Body::SetConfig(config));
+    connection.send(Body::SetPacketInFormat(PacketInFormat::Properties));
+    connection.send(Body::SetControllerId(id));
+    connection
+}
+
+#[test]
+fn a_paused_packet_goes_on_where_it_was() {
+    let switch = Switch::start();
+    let mut connection = receiver(&switch, 9);
+    let mut other = receiver(&switch, 8);
+    let flows = [
+        "cookie=0x11,table=0,in_port=LOCAL,actions=set_field:0x5->reg0,set_field:0x6->reg3,resubmit(,2),resubmit(,5)",
+        "cookie=0x77,table=2,actions=controller(id=9,max_len=20,reason=no_match),controller(id=9,userdata=01.02.ff,pause),resubmit(,3)",
+        "table=3,reg0=0x5,dl_src=02:00:00:00:00:02,actions=drop",
+        "table=5,reg3=0x6,actions=drop",
+    ];
+    for text in flows {
+        connection.send(Body::FlowMod(FlowMod::add(text.parse().expect("a flow"))));
+    }
+    assert_eq!(connection.request(Body::BarrierRequest), Body::BarrierReply);
+    assert_eq!(other.request(Body::BarrierRequest), Body::BarrierReply);
+    let packet = "in_port=LOCAL,dl_src=02:00:00:00:00:01,dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x8035";
+    switch.0.appctl(&["ofproto/trace", "br0", packet, "-generate"]);
+    let Body::PacketIn(copy) = connection.receive().body else { panic!("no packet") };
+    assert_eq!((copy.table, copy.cookie, copy.reason), (2, 0x77, PacketInReason::NO_MATCH));
+    // More than the action asks for.
+    assert!(copy.packet.len() == copy.full_len as usize && copy.full_len > 20, "{copy:?}");
+    assert_eq!((copy.userdata, copy.continuation), (Vec::new(), None));
+    let Body::PacketIn(mut got) = connection.receive().body else { panic!("no packet") };
+    assert_eq!(got.packet[..12], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1]);
+    assert_eq!((got.table, got.cookie, got.reason), (0, 0x11, PacketInReason::ACTION));
+    assert_eq!(got.full_len as usize, got.packet.len());
+    assert_eq!(got.userdata, [1, 2, 0xff]);
+    assert_eq!(got.metadata, "reg0=5,reg3=6,in_port=LOCAL".parse().expect("a match"));
+    assert!(got.continuation.is_some());
+
+    // It goes on as what its receiver made of it, first where it was paused and then where that returns to.
+    got.packet[11] = 2;
+    connection.send(Body::Resume(got));
+    assert_eq!(connection.request(Body::BarrierRequest), Body::BarrierReply);
+    let passed: Vec<_> = connection.dump().iter().map(|flow| (flow.entry.table, flow.packets)).collect();
+    let last = passed.iter().filter(|(table, _)| *table > 2);
+    assert!(last.clone().count() == 2 && last.clone().all(|(_, packets)| *packets == Some(1)), "{passed:?}");
+    // The other number got nothing.
+    assert_eq!(other.request(Body::BarrierRequest), Body::BarrierReply);
 }
 
 /// `ovs-ofctl` prints what it sends for a file of flow changes; this crate reads the same file.

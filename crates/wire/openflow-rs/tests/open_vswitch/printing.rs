@@ -359,6 +359,40 @@ fn packets() {
 }
 
 #[test]
+fn packets_for_a_controller() {
+    let metadata =
+        ["in_port=7", "reg0=5,reg1=6,reg4=0x10,metadata=3,tun_id=0x9,in_port=LOCAL", "ct_state=+new+trk"];
+    let bodies = metadata.into_iter().flat_map(|metadata| {
+        let plain = PacketIn::new(metadata.parse().expect("a match"), vec![0xff; 60]);
+        let full = PacketIn {
+            full_len: 1500,
+            table: 9,
+            cookie: 0,
+            reason: PacketInReason::NO_MATCH,
+            userdata: vec![1, 2, 0xff],
+            ..plain.clone()
+        };
+        let reasons =
+            (2..6).map(PacketInReason).map(|reason| PacketIn { reason, cookie: 0x77, ..plain.clone() });
+        [plain.clone(), full.clone()].into_iter().chain(reasons).collect::<Vec<_>>()
+    });
+    let bodies: Vec<Body> =
+        bodies.flat_map(|packet| [Body::PacketIn(packet.clone()), Body::Resume(packet)]).collect();
+    for message in numbered(bodies) {
+        let bytes = message.encode().expect("a short message");
+        assert_eq!(Message::decode(&bytes).as_ref(), Ok(&message));
+        // Open vSwitch goes on with the packet, as it would match it.
+        let printed = crate::open_vswitch::ofctl::print_all(&[bytes]);
+        let ours = message.to_string();
+        let begun: Vec<&str> = printed[0].lines().take(ours.lines().count()).collect();
+        assert_eq!(begun.join("\n"), ours);
+    }
+    let formats = [PacketInFormat::Standard, PacketInFormat::Fixed, PacketInFormat::Properties];
+    let requests = formats.map(Body::SetPacketInFormat).into_iter();
+    check_printed(&numbered(requests.chain([0, 7, u16::MAX].map(Body::SetControllerId))));
+}
+
+#[test]
 fn errors_quote_what_they_refuse() {
     let code = ErrorCode::BAD_PREREQ;
     let refused = Message { xid: 3, body: Body::FlowMod(flow("add table=5,tcp,reg1=7,actions=output:1")) };

@@ -3,11 +3,11 @@
 mod learn_and_track;
 
 use openflow_rs::action::{
-    CheckPktLarger, ClearActions, CloneActions, Conjunction, CtClear, DecTtl, Exit, Group, Meter, Note, Pop,
-    PopQueue, PopVlan, Push, PushVlan, Resubmit, Sample, SampleDirection, SetQueue, SetTtl,
+    CheckPktLarger, ClearActions, CloneActions, Conjunction, Controller, CtClear, DecTtl, Exit, Group, Meter,
+    Note, Pop, PopQueue, PopVlan, Push, PushVlan, Resubmit, Sample, SampleDirection, SetQueue, SetTtl,
 };
 use openflow_rs::field::Format;
-use openflow_rs::message::{BundleAdd, BundleFlags};
+use openflow_rs::message::{BundleAdd, BundleFlags, PacketInReason};
 use openflow_rs::{
     Action, Actions, Body, Field, FlowCommand, FlowEntry, FlowFlags, FlowMod, Match, Message, PortNo,
     Prerequisite, Subfield,
@@ -201,6 +201,20 @@ fn sample() -> impl Strategy<Value = Action> {
     )
 }
 
+fn controller() -> impl Strategy<Value = Action> {
+    let max_len = prop_oneof![Just(u16::MAX), any::<u16>()];
+    let id = prop_oneof![Just(0), any::<u16>()];
+    // Open vSwitch reads no number of a reason, and has names for these.
+    let reason = prop_oneof![Just(1), 0_u8..6].prop_map(PacketInReason);
+    let userdata = prop::collection::vec(any::<u8>(), 0..20);
+    let meter_id = prop::option::of(1_u32..);
+    (max_len, id, reason, userdata, any::<bool>(), meter_id).prop_map(
+        |(max_len, id, reason, userdata, pause, meter_id)| {
+            Controller { max_len, id, reason, userdata, pause, meter_id }.canonical()
+        },
+    )
+}
+
 /// An action that is not nested in another.
 fn action(m: &Match) -> BoxedStrategy<Action> {
     let plain = plain_action(m);
@@ -239,6 +253,7 @@ fn plain_action(m: &Match) -> BoxedStrategy<Action> {
         (1, any::<u32>().prop_map(|id| SetQueue { id }.into()).boxed()),
         (1, Just(PopQueue.into()).boxed()),
         (1, sample().boxed()),
+        (1, controller().boxed()),
         (1, push_or_pop(m)),
         (2, learn_and_track::learn(m).boxed()),
     ];

@@ -33,7 +33,8 @@ fn unknown_names() {
             "UnknownAction [0] name: `frobnicate` is not an action; the actions here are output, local, in_port, \
              normal, flood, all, output_field, set, move, resubmit, group, dec_ttl, mod_nw_ttl, push_vlan, \
              pop_vlan, ct_clear, check_pkt_larger, note, exit, push, pop, set_queue, pop_queue, clone, \
-             conjunction, ct, learn, meter, sample, clear_actions, write_actions, write_metadata, goto_table",
+             conjunction, ct, learn, meter, sample, controller, clear_actions, write_actions, write_metadata, \
+             goto_table",
             "UnknownAction [1] name: `resubmitt` is not an action; did you mean `resubmit`?",
         ],
     );
@@ -118,7 +119,8 @@ fn wrong_arguments() {
             "UnknownAction [1] name: `drop_it` is not an action; the actions here are output, local, in_port, \
              normal, flood, all, output_field, set, move, resubmit, group, dec_ttl, mod_nw_ttl, push_vlan, \
              pop_vlan, ct_clear, check_pkt_larger, note, exit, push, pop, set_queue, pop_queue, clone, \
-             conjunction, ct, learn, meter, sample, clear_actions, write_actions, write_metadata, goto_table",
+             conjunction, ct, learn, meter, sample, controller, clear_actions, write_actions, write_metadata, \
+             goto_table",
             "Argument [0] name: `conjunction` can be combined only with other conjunctions and `note`; remove it or move it",
         ],
     );

@@ -2,7 +2,8 @@
 
 use openflow_rs::action::SampleDirection;
 use openflow_rs::literal::{self, ActionTerm, Kind, MatchItem, Term, Value};
-use openflow_rs::{Action, Field, MacAddr, Match, Subfield};
+use openflow_rs::message::PacketInReason;
+use openflow_rs::{Action, Field, MacAddr, Match, MeterEntry, Subfield};
 use proptest::prelude::*;
 
 /// Turns values into holes and keeps them.
@@ -148,6 +149,23 @@ fn literal_action(action: &Action, holes: &mut Holes) -> Option<ActionTerm> {
             };
             term.arguments
                 .extend(direction.map(|name| literal::Argument { name: None, term: Term::name(name) }));
+            term
+        }
+        Action::Controller(to) if to.reason == PacketInReason::ACTION => {
+            let term = call("controller", vec![])
+                .with("max_len", int(holes, to.max_len.into()))
+                .with("id", int(holes, to.id.into()));
+            let mut term = match to.meter_id {
+                Some(meter) if meter <= MeterEntry::ID_MAX => term.with("meter_id", int(holes, meter.into())),
+                Some(_) => return None,
+                None => term,
+            };
+            if !to.userdata.is_empty() {
+                let pairs: Vec<String> = to.userdata.iter().map(|byte| format!("{byte:02x}")).collect();
+                term = term.with("userdata", Term::Text(pairs.join(".")));
+            }
+            let pause = to.pause.then(|| literal::Argument { name: None, term: Term::name("pause") });
+            term.arguments.extend(pause);
             term
         }
         Action::SetTtl(set) => call("mod_nw_ttl", vec![int(holes, set.ttl.into())]),
