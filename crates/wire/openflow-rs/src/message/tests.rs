@@ -148,6 +148,83 @@ fn packets_have_the_bytes_of_the_specification() {
     );
 }
 
+/// What Open vSwitch 3.1 sends for `controller(id=9,userdata=01.02.ff,pause)`: it has registers 0 and 3 as parts of wide ones, and
+/// the properties in this order.
+#[test]
+fn a_paused_packet_is_read_as_open_vswitch_writes_it() {
+    let packet =
+        "ffffffffffff 020000000001 8035 0001 0800 06 04 0000 000000000000 00000000 000000000000 00000000";
+    let continuation = "8000 0014 f94dbeb52946f6f746b1a7b2fc0f781b 00000000
+        8006 0028 00000000 ffff 0010 00002320 000e fff8 03 000000 ffff 0010 00002320 000e fff8 05 000000";
+    let received = format!(
+        "06 04 00e8 00000000 00002320 0000001e 0000 002e {packet} 0000 0003 0005 00 000000
+         0004 0010 00000000 0000000000000011 0005 0005 01 000000
+         0006 0034 80000004 fffffffe 80010110 0000000500000000 ffffffff00000000
+         80010310 0000000000000006 00000000ffffffff 00000000
+         0008 0048 00000000 {continuation} 0007 0007 0102ff 00"
+    );
+    let read = Message::decode(&hex(&received)).unwrap();
+    let metadata = "reg0=5,reg3=6,in_port=LOCAL".parse().unwrap();
+    let expected = PacketIn {
+        cookie: 0x11,
+        userdata: vec![1, 2, 0xff],
+        continuation: Some(hex(continuation)),
+        ..PacketIn::new(metadata, hex(packet))
+    };
+    assert_eq!(read, Message { xid: 0, body: Body::PacketIn(expected.clone()) });
+    assert_eq!(
+        read.to_string(),
+        "NXT_PACKET_IN2 (OF1.5) (xid=0x0): cookie=0x11 total_len=42 reg0=0x5,reg3=0x6,in_port=LOCAL (via action) \
+         data_len=42 (unbuffered)\n userdata=01.02.ff\n continuation: 64 bytes not interpreted"
+    );
+    let resume = Body::Resume(PacketIn { userdata: Vec::new(), ..expected });
+    let sent = format!(
+        "06 04 00c8 00000007 00002320 0000001c 0000 002e {packet} 0000 0003 0005 00 000000
+         0004 0010 00000000 0000000000000011 0005 0005 01 000000
+         0006 001c 00010004 00000005 00010604 00000006 80000004 fffffffe 00000000
+         0008 0048 00000000 {continuation}"
+    );
+    check(resume, &sent);
+}
+
+#[test]
+fn packets_for_a_controller_have_the_bytes_of_open_vswitch() {
+    let part =
+        PacketIn { full_len: 1500, table: 7, ..PacketIn::new("in_port=5".parse().unwrap(), vec![0xab]) };
+    check(
+        Body::PacketIn(part),
+        "06 04 0040 00000007 00002320 0000001e 0000 0005 ab 000000 0001 0008 000005dc 0003 0005 07 000000
+         0005 0005 01 000000 0006 000c 80000004 00000005 00000000",
+    );
+    check(
+        Body::SetPacketInFormat(PacketInFormat::Properties),
+        "06 04 0014 00000007 00002320 00000010 00000002",
+    );
+    check(Body::SetControllerId(9), "06 04 0018 00000007 00002320 00000014 000000000000 0009");
+    let from_port = PacketOut::from_port(crate::PortNo(5), "TABLE".parse().unwrap(), vec![0xab]);
+    check(
+        Body::PacketOut(from_port),
+        "06 0d 0031 00000007 ffffffff 0010 0000 0001 000c 80000004 00000005 00000000
+         0000 0010 fffffff9 0000 000000000000 ab",
+    );
+    // Properties that are not known are passed over, and what is not said has its default.
+    let odd =
+        hex("06 04 0028 00000007 00002320 0000001e 0000 0006 abcd 0000 0063 0009 0102030405 00000000000000");
+    let Body::PacketIn(read) = Message::decode(&odd).unwrap().body else { panic!("not a packet") };
+    let reason = PacketInReason::NO_MATCH;
+    assert_eq!(read, PacketIn { reason, ..PacketIn::new(crate::Match::any(), vec![0xab, 0xcd]) });
+    for bad in [
+        // No packet; one longer than the whole; a format and a padding that nothing has; a property of three bytes.
+        "06 04 0018 00000007 00002320 0000001e 0003 0005 07 000000",
+        "06 04 0020 00000007 00002320 0000001e 0000 0006 abcd 0000 0001 0008 00000001",
+        "06 04 0014 00000007 00002320 00000010 00000003",
+        "06 04 0018 00000007 00002320 00000014 000000000001 0009",
+        "06 04 0018 00000007 00002320 0000001e 0000 0003 abcd0000",
+    ] {
+        assert!(Message::decode(&hex(bad)).is_err(), "{bad}");
+    }
+}
+
 #[test]
 fn an_inner_message_must_have_the_outer_xid() {
     let add = BundleAdd {
