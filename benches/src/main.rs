@@ -162,6 +162,9 @@ enum Bench {
         /// ACLs, and what they do with packets that they let pass
         #[arg(long)]
         acls: Option<network::Acls>,
+        /// Multiply every count, after the division: `--times 3` is 9,000 hosts
+        #[arg(long, default_value_t = 1)]
+        times: usize,
         /// The hosts dial the controller, over TLS; without it, the controller dials them in clear text
         #[arg(long)]
         dial_in: bool,
@@ -325,9 +328,10 @@ fn main() -> Result<()> {
         Bench::TracedRun { file, packet, at } => say(&network::traced::run(file, *packet, *at)?),
         Bench::FirstPacket => first_packet::print(arguments.runs),
         Bench::Growth => network::growth::print(),
-        Bench::Scale { reach, acls, dial_in, svg } => {
+        Bench::Scale { reach, acls, times, dial_in, svg } => {
+            ensure!(*times > 0, "--times: at least 1");
             let run = network::Run { reach: *reach, acls: *acls, ..arguments.network() };
-            network::scale::print(run, *dial_in, svg.as_deref())
+            network::scale::print(run, *times, *dial_in, svg.as_deref())
         }
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::Api { hosts } => api::print(*hosts),

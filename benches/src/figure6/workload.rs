@@ -28,9 +28,14 @@ pub(crate) struct Network {
 impl Network {
     /// `nvp-eval` with every count divided.
     pub(crate) fn nvp_eval(divisor: usize) -> Self {
-        let hypervisors = HYPERVISORS / divisor;
-        let sizes =
-            SWITCH_SIZES.iter().flat_map(|&(ports, count)| std::iter::repeat_n(ports, count / divisor));
+        Network::multiplied(divisor, 1)
+    }
+
+    /// `nvp-eval` with every count divided, and then multiplied.
+    pub(crate) fn multiplied(divisor: usize, times: usize) -> Self {
+        let hypervisors = HYPERVISORS / divisor * times;
+        let of_size = |&(ports, count)| std::iter::repeat_n(ports, count / divisor * times);
+        let sizes = SWITCH_SIZES.iter().flat_map(of_size);
         let switch_of: Vec<usize> =
             sizes.enumerate().flat_map(|(switch, ports)| std::iter::repeat_n(switch, ports)).collect();
         let hypervisor_of = (0..switch_of.len()).map(|port| port * STRIDE % hypervisors).collect();

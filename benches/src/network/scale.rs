@@ -44,7 +44,7 @@ const FAULTS_LAST: Duration = Duration::from_secs(30);
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The longest that hosts may take to be in sync.
-const DEADLINE: Duration = Duration::from_mins(30);
+const DEADLINE: Duration = Duration::from_hours(1);
 
 /// The network, its hosts and its controller.
 struct Scale {
@@ -92,11 +92,12 @@ impl Display for State {
     }
 }
 
-/// Prints the figures, and writes the curve of the start to this file. Either hosts dial the controller over TLS, or it dials them in clear text.
-pub(crate) fn print(run: Run, hosts_dial: bool, svg: Option<&Path>) -> Result<()> {
+/// Prints the figures of a network that many times as large, and writes the curve of the start to this file. Either hosts dial the controller
+/// over TLS, or it dials them in clear text.
+pub(crate) fn print(run: Run, times: usize, hosts_dial: bool, svg: Option<&Path>) -> Result<()> {
     println!("\n{}\n\n| figure | measured |\n|---|---|", machine());
     let folder = tempfile::tempdir()?;
-    let (mut scale, load) = Scale::new(run, hosts_dial, folder.path())?;
+    let (mut scale, load) = Scale::new(run, times, hosts_dial, folder.path())?;
     let samples = scale.cold_start(load)?;
     if let Some(path) = svg {
         std::fs::write(path, curve::svg(&samples)).with_context(|| path.display().to_string())?;
@@ -121,8 +122,8 @@ fn progress(what: &str) {
 
 impl Scale {
     /// Starts hosts with all ports plugged in, and a controller that knows nothing.
-    fn new(run: Run, hosts_dial: bool, folder: &Path) -> Result<(Scale, Step)> {
-        let network = Network::nvp_eval(run.divisor);
+    fn new(run: Run, times: usize, hosts_dial: bool, folder: &Path) -> Result<(Scale, Step)> {
+        let network = Network::multiplied(run.divisor, times);
         let (world, load) = World::new(&network, run);
         let layout = Layout { hosts: world.hosts(), ..Layout::default() };
         let runtime = Runtime::new()?;

@@ -12,10 +12,10 @@ use tokio::sync::mpsc::UnboundedSender;
 const LOOPBACK: &[u8] = b"lo";
 /// The connections that wait to be accepted: a controller dials thousands at once. Linux takes at most `net.core.somaxconn`.
 const BACKLOG: u32 = 4096;
-/// Connections of one host: a controller has two to the switch and one to the database; tools have others.
-const CONNECTIONS: u64 = 4;
-/// Files of the process beside those of hosts.
-const OTHER_FILES: u64 = 64;
+/// Connections of one host: a controller has one to the switch and one to the database.
+const CONNECTIONS: u64 = 2;
+/// Other files of the process: connections of tools, and those that a controller replaces.
+const OTHER_FILES: u64 = 1024;
 
 /// Raises the limit of open files as far as hosts need it.
 pub(crate) fn raise_file_limit(hosts: usize) -> io::Result<()> {
