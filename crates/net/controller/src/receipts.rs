@@ -5,7 +5,8 @@
 //! process they have all that was handed over, but for what was on its way; after a loss of power they may lack more. What is missing
 //! is not made up: a switch whose answer is not in the files is `unknown` in a receipt that is [read](Reader) from them.
 //!
-//! A full file is followed by the next one. The oldest file goes when all of them would be too large, or when it is too old.
+//! A full file is followed by the next one. The oldest file goes when all of them would be too large, or when it is too old. Receipts leave
+//! most of the room on their disk to the journal, and old ones go when the disk is full: without room, the journal refuses all requests.
 
 mod line;
 mod reader;
@@ -36,6 +37,9 @@ const FOLDER: &str = "receipts";
 pub(crate) const LIMITS: Limits = Limits { bytes: 100_000_000, age: Duration::from_hours(24) };
 /// The files are parts of the limit: so many, of size and of age.
 const PARTS: u32 = 16;
+/// The share of the room on a disk that receipts may take, and what they may take in any case, in bytes.
+const SHARE: u64 = 4;
+const ROOM_MIN: u64 = 1_000_000;
 /// What may wait to be written, in bytes. What is more is not recorded.
 const WAITING_MAX: usize = 32 << 20;
 /// The most bytes of a write, unless a single line is longer.
@@ -151,6 +155,10 @@ struct Files {
     begin: Begin,
     /// Whether the last write failed.
     is_failing: bool,
+    /// The bytes of all files that the disk has room for, at most those of the limits.
+    allowed: u64,
+    /// The bytes that are free on the disk of a folder.
+    free: fn(&Path) -> io::Result<u64>,
 }
 
 impl Files {
@@ -164,11 +172,13 @@ impl Files {
         let file = append_to(&path)?;
         let bytes = cut_torn_end(&path, &file)?;
         let begun = SystemTime::now();
-        let mut files = Files { folder, limits, number, file, bytes, begun, begin, is_failing: false };
+        let allowed = limits.bytes;
+        let mut files =
+            Files { folder, limits, number, file, bytes, begun, begin, is_failing: false, allowed, free };
         let mut text = Vec::new();
         Line::begin(&files.begin).add_to(&mut text);
-        files.append(&text)?;
         files.tidy(begun)?;
+        files.append(&text)?;
         Ok(files)
     }
 
@@ -187,7 +197,12 @@ impl Files {
                 taken += self.take(message, &mut text);
                 next = if text.len() < WRITE_MAX { messages.try_recv().ok() } else { None };
             }
-            let written = self.write(&text, SystemTime::now());
+            let now = SystemTime::now();
+            let written = self.write(&text, now);
+            if written.is_err() {
+                // Perhaps the disk is full: the journal needs the room more.
+                let _ = self.tidy(now);
+            }
             self.follow(written);
             waiting.fetch_sub(taken, Ordering::Relaxed);
             text.clear();
@@ -220,7 +235,7 @@ impl Files {
         if text.is_empty() {
             return self.tidy(now);
         }
-        let part = self.limits.bytes / u64::from(PARTS);
+        let part = self.allowed / u64::from(PARTS);
         let fit = |text: &[u8], bytes: u64| {
             let room = part.saturating_sub(bytes).min(text.len() as u64);
             memrchr(b'\n', &text[..room as usize]).map_or(0, |feed| feed + 1)
@@ -266,18 +281,21 @@ impl Files {
     }
 
     /// Removes the oldest files that are too much, or too old.
-    fn tidy(&self, now: SystemTime) -> io::Result<()> {
+    fn tidy(&mut self, now: SystemTime) -> io::Result<()> {
         let mut old = Vec::new();
         for number in numbers(&self.folder)?.into_iter().filter(|number| *number < self.number) {
             let path = path_of(&self.folder, number);
             let metadata = fs::metadata(&path)?;
             old.push((path, metadata.len(), metadata.modified()?));
         }
-        let part = self.limits.bytes / u64::from(PARTS);
-        let mut bytes = self.bytes.max(part) + old.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
+        let older: u64 = old.iter().map(|(_, bytes, _)| bytes).sum();
+        let room = (self.free)(&self.folder)? + self.bytes + older;
+        self.allowed = self.limits.bytes.min((room / SHARE).max(ROOM_MIN));
+        let part = self.allowed / u64::from(PARTS);
+        let mut bytes = self.bytes.max(part) + older;
         for (path, size, written) in old {
             let age = now.duration_since(written).unwrap_or_default();
-            if bytes > self.limits.bytes || age > self.limits.age {
+            if bytes > self.allowed || age > self.limits.age {
                 fs::remove_file(&path)?;
                 bytes -= size;
             }
@@ -317,6 +335,11 @@ impl Files {
             }
         }
     }
+}
+
+fn free(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 fn append_to(path: &Path) -> io::Result<File> {

@@ -165,6 +165,35 @@ fn the_oldest_go_first_when_there_are_too_many() {
 }
 
 #[test]
+fn receipts_leave_most_of_a_small_disk_to_the_journal_and_old_ones_go_when_it_is_full() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join(FOLDER);
+    let limits = Limits { bytes: 100_000_000, age: Duration::from_hours(24) };
+    let mut files = Files::open(path.clone(), limits, Begin { journal: None, txn: 0 }).unwrap();
+    let size =
+        || numbers(&path).unwrap().iter().map(|of| fs::metadata(path_of(&path, *of)).unwrap().len()).sum();
+    let line = [b'x'; 999].into_iter().chain([b'\n']).collect::<Vec<u8>>();
+    // Of 16 MB, receipts take four. The disk is the same whatever they take of it.
+    files.free = |folder| {
+        let taken =
+            numbers(folder)?.iter().map(|of| fs::metadata(path_of(folder, *of)).unwrap().len()).sum::<u64>();
+        Ok(16_000_000 - taken)
+    };
+    files.tidy(SystemTime::now()).unwrap();
+    for _ in 0..20_000 {
+        files.write(&line, SystemTime::now()).unwrap();
+    }
+    let taken: u64 = size();
+    assert!((3_000_000..=4_000_000).contains(&taken), "{taken}");
+    // Somebody else takes the rest of the disk.
+    files.free = |_| Ok(0);
+    files.tidy(SystemTime::now()).unwrap();
+    let taken: u64 = size();
+    assert!(taken <= ROOM_MIN, "{taken}");
+    assert!(!numbers(&path).unwrap().is_empty(), "the newest stays");
+}
+
+#[test]
 fn a_receipt_goes_after_a_day_and_so_does_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let begin = SystemTime::now();
