@@ -41,9 +41,15 @@ struct Causes {
     pipeline: Pipeline,
 }
 
+/// Whether a flow drops a packet and asks for an error.
+fn owes_error(entry: &FlowEntry) -> bool {
+    entry.actions.to_string().ends_with("resubmit(,60)")
+}
+
 /// Whether a packet ends at a flow. What passes a meter goes nowhere either if nothing follows, except from a subroutine.
 fn ends(stage: &str, entry: &FlowEntry) -> bool {
     match &entry.actions.0[..] {
+        _ if owes_error(entry) => true,
         [] => true,
         [Action::Meter(_)] => !SUBROUTINES.contains(&stage),
         _ => false,
@@ -88,7 +94,7 @@ impl Causes {
 
     /// Why a flow at which a packet ends drops it.
     fn cause(&self, table: u8, entry: &FlowEntry) -> Option<&str> {
-        if let [Action::Meter(meter)] = &entry.actions.0[..] {
+        if let [Action::Meter(meter), ..] = &entry.actions.0[..] {
             return self.meters.get(&meter.id).map(String::as_str);
         }
         let ((at, _), (last, cause)) = self.flows.range(..=(table, entry.priority)).next_back()?;
@@ -118,7 +124,10 @@ impl Causes {
                     _ => {}
                 }
             }
-            self.ends(&step.within, met)?;
+            // What is handed to the responder has been dropped, and counted.
+            if !matches!(&step.what, What::Lookup { entry: Some(entry), .. } if owes_error(entry)) {
+                self.ends(&step.within, met)?;
+            }
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ fn sizes(hosts: u16) -> Vec<u16> {
 }
 
 /// About the flows that each host has, whatever others there are. Twenty compare the addresses of ARP requests.
-const OWN: usize = 220;
+const OWN: usize = 240;
 
 #[test]
 fn a_host_more_changes_few_flows_and_buckets() {

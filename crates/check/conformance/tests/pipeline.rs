@@ -48,7 +48,7 @@ fn each_flow_falls_under_entries_of_exactly_one_rule() {
     let pipeline = Pipeline::new(&rules);
     let mut simulation = Simulation::new(rules).unwrap();
     let (mut checked, mut seen, mut met) = (0, BTreeSet::new(), BTreeSet::new());
-    for seed in test_random::seeds!("each_flow_falls_under_entries_of_exactly_one_rule", 240) {
+    for seed in test_random::seeds!("each_flow_falls_under_entries_of_exactly_one_rule", 480) {
         // Every other network has routers.
         let size = Size { routed: 100 * (seed % 2), ..Size::default() };
         let history = history(&mut Random::new(seed), size);

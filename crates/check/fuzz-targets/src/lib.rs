@@ -18,7 +18,7 @@ pub use data::{literal, saved_state, transaction};
 pub use documents::{merge, objects};
 pub use program::{check, edit, format, parse};
 pub use switch::{openflow, ovsdb, switch_state};
-pub use wire::{capture, certificate, endpoint, frame, message};
+pub use wire::{answer, capture, certificate, endpoint, frame, message};
 
 #[cfg(feature = "controller")]
 pub use http::http;

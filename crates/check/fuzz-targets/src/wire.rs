@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use flow_simulator::{Bridge, Packet};
 use frame_builder::captured;
 use mutual_tls::{Identity, Role, alternative_names};
-use openflow_rs::{FlowEntry, PortNo};
+use openflow_rs::{FlowEntry, Match, PortNo};
+use packet_answers::{Instruction, Reason, answer as answered};
 use peer_connection::Endpoint;
 use prost::Message;
 use serde::Serialize;
@@ -45,6 +46,29 @@ pub fn frame(bytes: &[u8]) {
     assert_eq!(first, BRIDGE.trace(&packet), "a frame goes two ways");
     for emitted in first.emitted {
         let _out = Packet::new(emitted.bytes, PortNo(1));
+    }
+}
+
+/// Bytes as what a flow says of a packet, after their number, and as the packet. An answer is not longer than all networks carry, and nobody
+/// answers it.
+pub fn answer(bytes: &[u8]) {
+    /// Of IPv6, with the header of Ethernet.
+    const LONGEST: usize = 1280 + 14;
+    let Some((length, rest)) = bytes.split_first() else { return };
+    let (userdata, frame) = rest.split_at(rest.len().min((*length).into()));
+    let Ok(instruction) = decode("an instruction", userdata.len(), || Instruction::decode(userdata)) else {
+        return;
+    };
+    let again = Instruction::decode(&instruction.encode());
+    assert_eq!(again.as_ref(), Ok(&instruction), "an instruction is not encoded as it was");
+    let number = |operand: packet_answers::Operand| operand.of(&Match::any());
+    let Some(reason) = Reason::of(number(instruction.reason)) else { return };
+    let mtu = number(instruction.mtu) as u32;
+    let answer = decode("a packet", frame.len(), || answered(frame, reason, mtu, &instruction.addresses));
+    let Ok(answer) = answer else { return };
+    assert!(answer.frame.len() <= LONGEST, "an answer of {} bytes", answer.frame.len());
+    for destination in [Reason::Closed, Reason::Rejected] {
+        assert!(answered(&answer.frame, destination, 0, &[]).is_err(), "an answer is answered");
     }
 }
 

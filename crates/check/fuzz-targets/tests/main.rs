@@ -45,7 +45,7 @@ macro_rules! seeds {
 }
 
 seeds! {
-    capture certificate check configuration edit endpoint format frame http journal literal merge message objects openflow ovsdb parse restore
+    answer capture certificate check configuration edit endpoint format frame http journal literal merge message objects openflow ovsdb parse restore
     saved_state snapshot switch_state tokens transaction
 }
 

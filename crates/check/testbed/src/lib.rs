@@ -38,6 +38,8 @@ const STATE: &str = "state";
 
 /// Time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(10);
+/// What a responder logs when it is connected.
+const RESPONDS: &str = "answers for this bridge";
 
 /// A testbed to make.
 #[derive(Debug, Clone)]
@@ -106,12 +108,15 @@ pub struct Testbed {
     settings: Settings,
     lab: Option<Lab>,
     controller: Option<Child>,
+    /// One beside each switch.
+    responders: Vec<Child>,
     folder: PathBuf,
     runtime: Runtime,
 }
 
 impl Testbed {
-    /// Brings up the hosts and the controller, and makes the hosts transport nodes. Returns once every switch is connected.
+    /// Brings up the hosts and the controller, makes the hosts transport nodes, and starts a responder beside each switch. Returns once all are
+    /// connected.
     pub fn start(settings: Settings) -> Result<Testbed> {
         let mut options = Options::new(&settings.name).hosts(settings.hosts);
         options.physical.clone_from(&settings.physical);
@@ -125,6 +130,8 @@ impl Testbed {
             ensure!(Instant::now() < deadline, "no connection to the switches:\n{}", testbed.end_of_log());
             std::thread::sleep(LOOK);
         }
+        // The controller has made the bridges.
+        testbed.start_responders()?;
         Ok(testbed)
     }
 
@@ -134,7 +141,8 @@ impl Testbed {
         let folder = lab.state()?.run_dir.join(lab::CONTROLLER);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let testbed = Testbed { settings, lab: Some(lab), controller: None, folder, runtime };
+        let testbed =
+            Testbed { settings, lab: Some(lab), controller: None, responders: Vec::new(), folder, runtime };
         // Otherwise the first packet through each tunnel is lost while its neighbour is resolved.
         testbed.lab()?.warm_underlay()?;
         if testbed.settings.remote {
@@ -215,6 +223,33 @@ impl Testbed {
                 Err(_) => std::thread::sleep(LOOK),
             }
         }
+    }
+
+    /// Starts a responder beside each switch, and waits until it is connected. A program of a version without responders ends at once instead.
+    pub fn start_responders(&mut self) -> Result<()> {
+        for host in self.lab()?.hosts()? {
+            let endpoint = host.openflow_endpoint();
+            let socket = endpoint.strip_prefix("unix:").context("a switch has a socket")?;
+            let [lock, log] =
+                ["lock", "log"].map(|kind| self.folder.join(format!("responder-{}.{kind}", host.name)));
+            let output = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+            let mut command = self.weft()?;
+            command.args(["responder", "--socket", socket, "--lock"]).arg(lock);
+            command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+            let mut responder = command.spawn().context("cannot start a responder")?;
+            let start = Instant::now();
+            while responder.try_wait()?.is_none() && !fs::read_to_string(&log)?.contains(RESPONDS) {
+                ensure!(
+                    start.elapsed() < DEADLINE,
+                    "the responder of {} does not connect: see {}",
+                    host.name,
+                    log.display()
+                );
+                std::thread::sleep(LOOK);
+            }
+            self.responders.push(responder);
+        }
+        Ok(())
     }
 
     /// The program, where it reaches the hosts. The kernel kills it if this thread ends first.
@@ -412,6 +447,7 @@ impl Testbed {
         if let Some(lab) = self.lab.take() {
             lab.keep()?;
         }
+        self.responders.clear();
         Ok(self.controller.take().map(|child| child.id()))
     }
 
@@ -426,5 +462,9 @@ impl Drop for Testbed {
     fn drop(&mut self) {
         // Nothing can be done about a controller that cannot be killed; the lab removes itself.
         let _ = self.kill_controller();
+        for mut responder in self.responders.drain(..) {
+            let _ = responder.kill();
+            let _ = responder.wait();
+        }
     }
 }

@@ -117,6 +117,8 @@ impl Leaf {
 
 /// The stage of the built-in rules that counts what no flow of another stage takes.
 const MISSED: &str = "MISSED";
+/// The stage of the built-in rules that hands packets to the responder.
+const RESPOND: &str = "RESPOND";
 /// The most flows that are shown beside a missing one.
 const NEAREST: usize = 2;
 /// The most unmet demands of a flow that is near.
@@ -204,6 +206,7 @@ impl Network {
     }
 
     fn drop(&self, host: &str, end: &Branch<'_>) -> Option<Drop> {
+        let end = &self.before_response(end);
         let counted_by = end.looked.last()?.entry.map(|entry| (entry.table, entry.priority));
         let end = &self.decisive(end);
         let Looked { table, entry, key } = *end.looked.last()?;
@@ -217,6 +220,17 @@ impl Network {
             (None, _) => Cause::Missing(lookup, self.nearest(host, table, key)),
         };
         Some(Drop { host: host.to_owned(), cause, because, written, counted_by })
+    }
+
+    /// The end without the look-ups in [`RESPOND`]: what hands a packet over for an error has dropped it.
+    fn before_response<'a>(&self, end: &Branch<'a>) -> Branch<'a> {
+        let mut end = end.clone();
+        let responds = |looked: &Looked<'_>| self.names.stage_name(looked.table) == Some(RESPOND);
+        while end.looked.len() > 1 && end.looked.last().is_some_and(responds) {
+            end.looked.pop();
+            end.problem = None;
+        }
+        end
     }
 
     /// The end without the look-up in [`MISSED`], which only counts. A flow that hands all other packets over to it stands for none.

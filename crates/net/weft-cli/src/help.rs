@@ -54,7 +54,7 @@ const GROUPS: [Group; 3] = [
     Group {
         purpose: "Try it out, and set up",
         listed: &["demo", "lab", "pki"],
-        named: &["completions", "context", "schema", "token"],
+        named: &["completions", "context", "responder", "schema", "token"],
     },
 ];
 

@@ -40,6 +40,7 @@ mod program;
 mod recorded;
 mod replacement;
 mod replay;
+mod responder;
 mod rules;
 mod samples;
 mod saved_files;
@@ -100,6 +101,8 @@ enum Command {
     Schema(schema::Schema),
     /// Run the controller
     Controller(daemon::Controller),
+    /// Run the responder of a host: it sends the messages that flows cannot build, such as ICMP errors
+    Responder(responder::Responder),
     /// Create, update or delete the network objects in YAML or JSON files
     Apply(client::Apply),
     /// Show what applying files would change: objects, and flows of hosts by table and rule
@@ -192,6 +195,7 @@ fn main() -> ExitCode {
         Command::Trace(trace) => trace.run(),
         Command::Schema(schema) => schema.run(),
         Command::Controller(controller) => controller.run(),
+        Command::Responder(responder) => responder.run(),
         Command::Apply(apply) => apply.run(),
         Command::Diff(diff) => diff.run(),
         Command::Set(set) => set.run(),

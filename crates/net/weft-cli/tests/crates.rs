@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::support::root;
 
 /// Crates without I/O: they reach neither tokio nor gRPC.
-const PURE: [&str; 16] = [
+const PURE: [&str; 17] = [
     "flow-simulator",
     "frame-builder",
     "objects",
@@ -21,6 +21,7 @@ const PURE: [&str; 16] = [
     "nlog-hooks",
     "nlog-plan",
     "openflow-rs",
+    "packet-answers",
     "packet-filter",
     "packet-trace",
     "pipeline",

@@ -77,9 +77,6 @@ fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Ref
                     "Open vSwitch does not write the result to packets; write it to a register",
                 );
             }
-            Action::Controller(_) => {
-                return unsupported("nobody is there to receive it; output to CONTROLLER");
-            }
             Action::Unknown(_) => return unsupported("the action is not known"),
             Action::Resubmit(resubmit) if resubmit.ct => {
                 return unsupported(

@@ -236,6 +236,8 @@ impl<'a> Run<'a> {
             Action::GotoTable(goto) => self.enter(goto.table, self.key.in_port),
             Action::Learn(learn) => self.learn(learn),
             Action::Meter(meter) => self.meter(meter.id),
+            // Nobody is connected, as beside a switch whose responder does not run.
+            Action::Controller(_) => {}
             Action::Note(_) | Action::SetQueue(_) | Action::PopQueue(_) | Action::Sample(_) => {}
             // `carry_out` has it, since the rest of the list belongs to it.
             Action::CheckPktLarger(_) => {}
@@ -244,7 +246,6 @@ impl<'a> Run<'a> {
             | Action::Conjunction(_)
             | Action::WriteActions(_)
             | Action::ClearActions(_)
-            | Action::Controller(_)
             | Action::Unknown(_) => self.recorder.problem(|| "not interpreted here".to_owned()),
         }
         Flow::Continue

@@ -56,7 +56,7 @@
 //! and meters: each a file that says what is wanted, what is read, and which messages go when), `forwarding` (all of them together, and
 //! what flows need of the others), `in_database` (the kinds that are there, each a file too), `intent` and `outbox` (how owner and
 //! driver exchange work and events without waiting for each other), `handle` (start and end), `driver` (the one procedure that compares
-//! and corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection` and `session`, and `wire` (the bytes that
+//! and corrects); `view` and `database` (OVSDB), `openflow` with `connection` and `session`, and `wire` (the bytes that
 //! messages share). The crate `fake-switch` has a switch for tests.
 //!
 //! Refused objects do not delay the rest. A bundle with a bad flow is discarded and sent again without that flow; after

@@ -1,7 +1,6 @@
 //! The OpenFlow side of a driver. It stays connected and serves requests: read all groups, meters and flows, compare them,
 //! and apply a batch.
 
-mod codec;
 mod connection;
 mod error;
 mod monitor;

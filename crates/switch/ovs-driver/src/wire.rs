@@ -1,33 +1,9 @@
-//! The bytes that all messages have in common: headers, bundles, parts of descriptions (OpenFlow Switch Specification 1.5.1, sections
+//! The bytes that messages have in common: bundles, parts of descriptions (OpenFlow Switch Specification 1.5.1, sections
 //! 7.1, 7.3.5 and 7.3.9). Messages that are sent by the hundred thousand are encoded in place.
 
 use bytes::BytesMut;
+pub(crate) use openflow_connection::{HEADER_LEN, Header, VERSION, kind};
 use openflow_rs::{Body, EncodeError, Message};
-
-/// OpenFlow 1.5.
-pub(crate) const VERSION: u8 = 6;
-/// Version, type, length, transaction id.
-pub(crate) const HEADER_LEN: usize = 8;
-
-/// Message types (section 7.1.1).
-pub(crate) mod kind {
-    pub(crate) const HELLO: u8 = 0;
-    pub(crate) const ERROR: u8 = 1;
-    pub(crate) const ECHO_REQUEST: u8 = 2;
-    pub(crate) const ECHO_REPLY: u8 = 3;
-    pub(crate) const EXPERIMENTER: u8 = 4;
-    pub(crate) const FEATURES_REPLY: u8 = 6;
-    pub(crate) const FLOW_MOD: u8 = 14;
-    pub(crate) const GROUP_MOD: u8 = 15;
-    pub(crate) const MULTIPART_REQUEST: u8 = 18;
-    pub(crate) const MULTIPART_REPLY: u8 = 19;
-    pub(crate) const BARRIER_REQUEST: u8 = 20;
-    pub(crate) const BARRIER_REPLY: u8 = 21;
-    pub(crate) const ROLE_REPLY: u8 = 25;
-    pub(crate) const ROLE_STATUS: u8 = 30;
-    pub(crate) const BUNDLE_CONTROL: u8 = 33;
-    pub(crate) const BUNDLE_ADD: u8 = 34;
-}
 
 /// The operations of a bundle control message (`ofp_bundle_ctrl_type`).
 pub(crate) mod bundle {
@@ -41,25 +17,6 @@ pub(crate) mod bundle {
 
 /// `OFPMPF_REPLY_MORE`.
 pub(crate) const MORE: u16 = 1;
-
-/// The first eight bytes of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) version: u8,
-    pub(crate) kind: u8,
-    /// The length of the whole message, in bytes.
-    pub(crate) length: u16,
-    pub(crate) xid: u32,
-}
-
-impl Header {
-    /// The header at the start of these bytes, if they are long enough.
-    pub(crate) fn read(bytes: &[u8]) -> Option<Header> {
-        let [version, kind, l0, l1, x0, x1, x2, x3] = *bytes.first_chunk::<HEADER_LEN>()?;
-        let (length, xid) = (u16::from_be_bytes([l0, l1]), u32::from_be_bytes([x0, x1, x2, x3]));
-        Some(Header { version, kind, length, xid })
-    }
-}
 
 /// A message has no room for what it is to carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

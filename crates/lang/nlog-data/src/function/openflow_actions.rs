@@ -10,11 +10,14 @@ use std::sync::Arc;
 use openflow_rs::action::{CtClear, DecTtl, GotoTable, Group, PopVlan, PushVlan, WriteMetadata};
 use openflow_rs::{Action, Actions, Field, MacAddr, Packed, PortNo, Subfield};
 
-use super::define::entry;
+use packet_answers::{Address, Instruction, Operand};
+
+use super::define::{Argument, entry};
 use super::openflow_examples::{set_examples, set_masked_examples};
 use super::openflow_field::{FieldValue, Form, failure, forms, misfit, names};
-use super::{Failure, Function};
+use super::{Failure, Function, Shape};
 use crate::quotation::{cut, quote_text};
+use crate::{InterfaceAddress, Type, Value};
 
 fn one(action: impl Into<Action>) -> Actions {
     Actions(vec![action.into()])
@@ -102,6 +105,36 @@ fn then(first: &Actions, second: &Actions) -> Result<Actions, Failure> {
         seen.push(name);
     }
     Ok(first.clone().then(second))
+}
+
+/// A list of `interface_address`.
+struct InterfaceAddresses(Vec<InterfaceAddress>);
+
+impl Argument for InterfaceAddresses {
+    fn shape() -> Shape {
+        Shape::ListOf(Box::new(Shape::Is(Type::InterfaceAddress)))
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let Value::List(values) = value else { return None };
+        values.iter().map(InterfaceAddress::read).collect::<Option<_>>().map(InterfaceAddresses)
+    }
+}
+
+/// Hands the packet to the responder.
+fn respond(question: &str, from: &[InterfaceAddress], into: Actions) -> Result<Actions, Failure> {
+    let whole = bits_of_field("respond", question)?;
+    if whole.bits() != 32 {
+        let bits = whole.bits();
+        return Err(Failure::range(format!("respond: {question} has {bits} bits; give 32 of them")));
+    }
+    let part = |start| {
+        let part = Subfield::new(whole.field(), whole.start() + start, 16);
+        part.map(Operand::Field).map_err(|error| failure("respond", question, &error))
+    };
+    let address = |own: &InterfaceAddress| Address { address: own.ip(), prefix: own.net().prefix_len() };
+    let addresses = from.iter().map(address).collect();
+    Ok(one(Instruction { reason: part(16)?, mtu: part(0)?, addresses, actions: into }.action()))
 }
 
 pub(super) fn functions() -> Vec<Function> {
@@ -199,6 +232,22 @@ fn outputs() -> Vec<Function> {
                     "group: {id} is not a group ID: the largest is {GREATEST_GROUP}"
                 ))),
             }),
+        entry(
+            "respond(question, from, into) -> actions",
+            "Hands the packet to the responder of the host, which answers with a message that no action can build. The 32 bits of the \
+            field say, from bit 16 on, what the message is (1 time exceeded, 2 no route, 3 host unreachable, 4 closed, 5 too big, 6 \
+            rejected), and below the MTU in bytes of what is too small. It comes from the address in whose network its receiver is, or \
+            else from the first of the IP version; without any, from the destination of the packet. It takes the way that `into` says.",
+        )
+        .example(
+            r#""reg4", [interface_address"10.0.1.254/24", interface_address"fd01::fe/64"], actions"resubmit(,27)""#,
+            r#"actions"controller(id=7,userdata=01.00.01.08.04.04.0f.00.01.08.04.00.0f.01.01.0a.00.01.fe.18.fd.01.00.00.00.00.00.00.00.00.00.00.00.00.00.fe.40.ff.ff.00.10.00.00.23.20.00.0e.ff.f8.1b.00.00.00)""#,
+        )
+        .example(r#""reg4[0..15]", [], actions"drop""#, "error range")
+        .example(r#""nonsense", [], actions"drop""#, "error range")
+        .ternary(|question: Arc<str>, from: InterfaceAddresses, into: Packed<Actions>| {
+            respond(&question, &from.0, into.get())
+        }),
         entry("drop() -> actions", "Drops the packet.")
             .example("", r#"actions"drop""#)
             .nullary(Actions::drop),

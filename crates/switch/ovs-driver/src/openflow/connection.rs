@@ -9,8 +9,8 @@ use peer_connection::{
 };
 use tokio::time::Instant;
 
-use super::codec::{Frame, Malformed, OpenFlowCodec, PROBE_XID};
 use crate::config::Timing;
+use openflow_connection::{Frame, Malformed, OpenFlowCodec, PROBE_XID};
 
 /// While fewer bytes than this are queued, more are prepared.
 const AHEAD_MIN: usize = 256 << 10;

@@ -2,7 +2,7 @@
 
 use openflow_rs::{Body, Message};
 
-use super::codec::Frame;
+use openflow_connection::Frame;
 
 /// The longest explanation from a switch that is shown.
 const TEXT_MAX: usize = 200;

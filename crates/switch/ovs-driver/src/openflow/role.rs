@@ -4,11 +4,11 @@
 use openflow_rs::message::{Role, RoleRequest};
 use openflow_rs::{Body, Message};
 
-use super::codec::Frame;
 use super::connection::SessionError;
 use super::error;
 use super::session::Session;
 use crate::wire::kind;
+use openflow_connection::Frame;
 
 /// No short id.
 const NO_SHORT_ID: u32 = u32::MAX;

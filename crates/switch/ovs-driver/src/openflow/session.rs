@@ -12,7 +12,6 @@ use openflow_rs::message::{Features, Hello, PacketOut, TlvMapping};
 use openflow_rs::{Action, Actions, Body, Message, PortNo};
 use peer_connection::Charge;
 
-use super::codec::{Excerpt, Frame, Malformed};
 use super::connection::{OpenFlowConnection, SessionError};
 use super::{Applied, RefusedChange, error, monitor, option, role};
 use crate::config::Config;
@@ -21,6 +20,7 @@ use crate::in_openflow::{Batch, Contents, Place, Step, When};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 use crate::wire::{self, Header, TooLong, bundle, kind};
+use openflow_connection::{Excerpt, Frame, Malformed};
 use switch_model::{BundleTimes, Frame as SentFrame};
 
 /// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.

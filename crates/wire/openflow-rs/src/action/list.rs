@@ -66,6 +66,21 @@ impl Actions {
         out
     }
 
+    /// The list as OpenFlow actions, one after the other, as messages other than flow-mods have it. Instructions are left out.
+    pub fn list_to_wire(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode_list(&mut out);
+        out
+    }
+
+    /// Reads what [`list_to_wire`](Self::list_to_wire) writes.
+    ///
+    /// # Errors
+    /// An action is malformed. One that is not known is kept as bytes.
+    pub fn list_from_wire(bytes: &[u8]) -> Result<Actions, DecodeError> {
+        Actions::decode_list(&mut Reader::new("actions", bytes), 1)
+    }
+
     /// Appends the list as OpenFlow instructions.
     pub(crate) fn encode_instructions(&self, out: &mut Vec<u8>) {
         if self.0.iter().any(|action| action.stage() == 0) {

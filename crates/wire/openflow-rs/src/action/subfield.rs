@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::field::text::int;
-use crate::{Field, MatchError, ParseError, literal};
+use crate::wire::Reader;
+use crate::{DecodeError, Field, MatchError, ParseError, literal, oxm};
 
 /// Consecutive bits of a field; never empty and never outside the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +74,24 @@ impl Subfield {
     /// The text in literals: `reg0`, `reg0[5]` or `reg0[0..15]`.
     pub fn written(self) -> String {
         literal::written(self)
+    }
+
+    /// Open vSwitch's form in six bytes: the header of the field, then start and width less one.
+    pub fn to_bytes(self) -> [u8; 6] {
+        let ([a, b, c, d], [e, f]) =
+            (oxm::short_header(self.field).to_be_bytes(), self.ofs_nbits().to_be_bytes());
+        [a, b, c, d, e, f]
+    }
+
+    /// Reads the form in six bytes.
+    ///
+    /// # Errors
+    /// The field is not known, or does not have all of the bits.
+    pub fn from_bytes(bytes: [u8; 6]) -> Result<Subfield, DecodeError> {
+        let mut reader = Reader::new("subfield", &bytes);
+        let field = oxm::get_short(&mut reader)?;
+        let at = reader.clone();
+        Subfield::from_ofs_nbits(field, reader.u16()?).map_err(|error| at.fault(error))
     }
 
     /// Open vSwitch's 16-bit form: start and width less one.

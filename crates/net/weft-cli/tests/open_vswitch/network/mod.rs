@@ -24,6 +24,7 @@ mod ovs_pki;
 mod random_migrations;
 mod remote_host;
 mod renewal;
+mod responses;
 mod rivals;
 mod routers;
 mod secure_host;

@@ -9,25 +9,28 @@ use openflow_rs::{Body, Message};
 use peer_connection::{ConnectionError, Protocol, Received};
 use tokio_util::codec::{Decoder, Encoder};
 
-use crate::wire::{HEADER_LEN, Header, VERSION, kind};
+use crate::{HEADER_LEN, Header, VERSION, kind};
 
 /// The transaction id of probes. Requests use smaller ids.
-pub(crate) const PROBE_XID: u32 = u32::MAX;
+pub const PROBE_XID: u32 = u32::MAX;
 
 /// Why bytes are not an OpenFlow message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the switch sent bytes that are not OpenFlow 1.5: {problem} (bytes {bytes})")]
-pub(crate) struct Malformed {
-    pub(crate) problem: String,
-    pub(crate) bytes: Excerpt,
+pub struct Malformed {
+    /// What is wrong with them.
+    pub problem: String,
+    /// The first of them.
+    pub bytes: Excerpt,
 }
 
 /// The first bytes of a message, in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Excerpt(Vec<u8>);
+pub struct Excerpt(Vec<u8>);
 
 impl Excerpt {
-    pub(crate) fn new(bytes: &[u8]) -> Self {
+    /// The first bytes of these.
+    pub fn new(bytes: &[u8]) -> Self {
         Excerpt(bytes.iter().take(16).copied().collect())
     }
 }
@@ -40,32 +43,35 @@ impl fmt::Display for Excerpt {
 
 /// A whole message, header included.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
-    pub(crate) header: Header,
-    pub(crate) bytes: Bytes,
+pub struct Frame {
+    /// Its first eight bytes.
+    pub header: Header,
+    /// All of it.
+    pub bytes: Bytes,
 }
 
 impl Frame {
-    pub(crate) fn body(&self) -> &[u8] {
+    /// What follows the header.
+    pub fn body(&self) -> &[u8] {
         self.bytes.get(HEADER_LEN..).unwrap_or_default()
     }
 }
 
 /// Splits a byte stream into messages, and encodes single messages.
 #[derive(Debug)]
-pub(crate) struct OpenFlowCodec {
+pub struct OpenFlowCodec {
     /// Before the hellos are exchanged a message may have any version.
     negotiating: bool,
 }
 
 impl OpenFlowCodec {
     /// The codec of a new connection.
-    pub(crate) fn negotiating() -> Self {
+    pub fn negotiating() -> Self {
         OpenFlowCodec { negotiating: true }
     }
 
     /// From now on every message must have version 1.5.
-    pub(crate) fn negotiated(&mut self) {
+    pub fn negotiated(&mut self) {
         self.negotiating = false;
     }
 }

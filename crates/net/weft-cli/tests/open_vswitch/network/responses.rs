@@ -1,0 +1,159 @@
+//! What routers answer that flows cannot build, as the stacks of machines see it: rules, flows, responders and kernels together.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+use lab::{Lab, VmSpec};
+use testbed::{DEADLINE, Settings, Testbed};
+
+use super::support::{bring_up, settings};
+
+/// The MTU of every switch here: geneve over IPv4 on an underlay of 1500 bytes.
+const MTU: u16 = 1442;
+
+/// Switch a, router near, switch t, router far, switch b. Machines do not know the MTU.
+const NETWORK: &str = "
+{kind: switch, id: a}
+---
+{kind: switch, id: t}
+---
+{kind: switch, id: b}
+---
+{kind: switch_port, id: one, switch: a, port_security: true, addresses: [{mac: '02:00:00:00:30:01', ips: [10.30.1.1, 'fd30:1::1']}]}
+---
+{kind: switch_port, id: two, switch: b, port_security: true, addresses: [{mac: '02:00:00:00:30:02', ips: [10.30.2.1, 'fd30:2::1']}]}
+---
+{kind: router, id: near}
+---
+{kind: router_port, id: near-a, router: near, switch: a, mac: '02:00:00:00:30:f1', networks: [10.30.1.254/24, 'fd30:1::fe/64']}
+---
+{kind: router_port, id: near-t, router: near, switch: t, mac: '02:00:00:00:30:f2', networks: [10.30.3.1/24, 'fd30:3::1/64']}
+---
+{kind: router, id: far}
+---
+{kind: router_port, id: far-t, router: far, switch: t, mac: '02:00:00:00:30:f3', networks: [10.30.3.2/24, 'fd30:3::2/64']}
+---
+{kind: router_port, id: far-b, router: far, switch: b, mac: '02:00:00:00:30:f4', networks: [10.30.2.254/24, 'fd30:2::fe/64']}
+---
+{kind: route, id: there-4, router: near, destination: 10.30.2.0/24, next_hops: [10.30.3.2]}
+---
+{kind: route, id: there-6, router: near, destination: 'fd30:2::/64', next_hops: ['fd30:3::2']}
+---
+{kind: route, id: back-4, router: far, destination: 10.30.1.0/24, next_hops: [10.30.3.1]}
+---
+{kind: route, id: back-6, router: far, destination: 'fd30:1::/64', next_hops: ['fd30:3::1']}
+---
+{kind: route, id: nowhere-4, router: near, destination: 198.51.100.0/24, next_hops: [10.30.3.9]}
+---
+{kind: route, id: nowhere-6, router: near, destination: '2001:db8:9::/64', next_hops: ['fd30:3::9']}
+---
+{kind: route, id: discarded, router: near, destination: 203.0.113.0/24, discard: true}
+";
+
+fn start(name: &str) -> Testbed {
+    let testbed = Testbed::start(Settings { hosts: 2, ..settings(name) }).unwrap();
+    let machine = |name: &str, host: &str, n: u8| {
+        let mut vm = VmSpec::new(name, host, name, format!("02:00:00:00:30:0{n}"))
+            .address(format!("10.30.{n}.1/24"))
+            .address(format!("fd30:{n}::1/64"))
+            .gateway(format!("10.30.{n}.254").parse::<IpAddr>().unwrap())
+            .gateway(format!("fd30:{n}::fe").parse::<IpAddr>().unwrap());
+        vm.mtu = Some(1500);
+        vm
+    };
+    bring_up(&testbed, NETWORK, &[machine("one", "hv1", 1), machine("two", "hv2", 2)]);
+    testbed
+}
+
+/// What a single ping from machine `one` says. It ends with the first answer of any kind.
+fn ping(lab: &Lab, words: &[&str]) -> String {
+    let said = lab.exec("one", &[&["ping", "-n", "-c", "1", "-W", "30"], words].concat()).unwrap();
+    said.stdout + &said.stderr
+}
+
+#[test]
+fn each_router_on_the_way_says_that_the_hops_have_ended() {
+    let testbed = start("traceroute");
+    let lab = testbed.lab().unwrap();
+    for (to, hops) in
+        [("10.30.2.1", ["10.30.1.254", "10.30.3.2"]), ("fd30:2::1", ["fd30:1::fe", "fd30:3::2"])]
+    {
+        for (ttl, router) in ["1", "2"].into_iter().zip(hops) {
+            let said = ping(lab, &["-t", ttl, to]);
+            assert!(said.contains(&format!("From {router}")) && said.contains("exceeded"), "{said}");
+        }
+        let said = ping(lab, &["-t", "3", to]);
+        assert!(said.contains(" 0% packet loss"), "{said}");
+    }
+}
+
+#[test]
+fn a_sender_learns_that_its_destination_is_not_there() {
+    let testbed = start("unreached");
+    let lab = testbed.lab().unwrap();
+    for (to, from, why) in [
+        // No route.
+        ("192.0.2.1", "10.30.1.254", "Destination Net Unreachable"),
+        ("2001:db8::1", "fd30:1::fe", "No route"),
+        // A next hop that nobody has.
+        ("198.51.100.1", "10.30.1.254", "Destination Host Unreachable"),
+        ("2001:db8:9::1", "fd30:1::fe", "Address unreachable"),
+        // An address that nobody has, behind one router and behind two.
+        ("10.30.3.77", "10.30.1.254", "Destination Host Unreachable"),
+        ("10.30.2.77", "10.30.3.2", "Destination Host Unreachable"),
+        ("fd30:2::77", "fd30:3::2", "Address unreachable"),
+    ] {
+        let said = ping(lab, &[to]);
+        assert!(said.contains(&format!("From {from}")) && said.contains(why), "{to}: {said}");
+    }
+    let discarded = lab.exec("one", &["ping", "-n", "-c", "1", "-W", "1", "203.0.113.1"]).unwrap().stdout;
+    assert!(discarded.contains("100% packet loss") && !discarded.contains("From"), "{discarded}");
+}
+
+#[test]
+fn a_router_refuses_what_it_does_not_offer() {
+    let testbed = start("refused");
+    let lab = testbed.lab().unwrap();
+    for router in ["10.30.1.254:22", "10.30.3.2:22", "[fd30:1::fe]:22", "[fd30:2::fe]:22"] {
+        let router: SocketAddr = router.parse().unwrap();
+        let connected = lab.inside("one", || TcpStream::connect_timeout(&router, DEADLINE)).unwrap();
+        assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{router}");
+        let asked = lab.inside("one", || {
+            let socket = UdpSocket::bind(if router.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+            socket.connect(router)?;
+            socket.set_read_timeout(Some(DEADLINE))?;
+            socket.send(b"anybody?")?;
+            socket.recv(&mut [0; 8])
+        });
+        assert_eq!(asked.unwrap().unwrap_err().kind(), ErrorKind::ConnectionRefused, "{router}");
+    }
+}
+
+/// The machines take 1500 bytes for the MTU of the path. Without the errors, the first full segment would be lost again and again.
+#[test]
+fn a_connection_finds_the_mtu_of_its_path() {
+    let testbed = start("path-mtu");
+    let lab = testbed.lab().unwrap();
+    for (to, version) in [("10.30.2.1", "-4"), ("fd30:2::1", "-6")] {
+        let at = SocketAddr::new(to.parse().unwrap(), 5000);
+        let listener = lab.inside("two", || TcpListener::bind(at)).unwrap().unwrap();
+        let sent = vec![7_u8; 1 << 20];
+        let stream = lab.inside("one", || TcpStream::connect_timeout(&at, DEADLINE)).unwrap().unwrap();
+        stream.set_write_timeout(Some(DEADLINE)).unwrap();
+        let received = std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(DEADLINE)).unwrap();
+                let mut received = Vec::new();
+                stream.read_to_end(&mut received).unwrap();
+                received
+            });
+            (&stream).write_all(&sent).unwrap();
+            drop(stream);
+            receiving.join().unwrap()
+        });
+        assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
+        let route = lab.exec("one", &["ip", version, "route", "get", to]).unwrap().stdout;
+        assert!(route.contains(&format!("mtu {MTU}")), "{route}");
+    }
+}

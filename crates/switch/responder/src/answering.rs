@@ -1,0 +1,79 @@
+//! From a packet that the switch hands over to the message that takes the answer back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openflow_rs::message::{PacketIn, PacketOut};
+use openflow_rs::{Field, PortNo};
+use packet_answers::{Instruction, Limit, Malformed, Reason, Silence, answer};
+
+use crate::counts::Counts;
+
+/// Why a packet gets no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// It must not be answered, or cannot be.
+    #[error("{0}")]
+    Silence(Silence),
+    /// What the flow says of it cannot be read.
+    #[error("{0}")]
+    Instruction(Malformed),
+    /// The reason that the flow gives is not known.
+    #[error("the reason {0} is not known; run the version of weft that the controller has")]
+    Reason(u64),
+    /// The switch takes no answers fast enough, so this one is dropped.
+    #[error("the switch has not taken earlier answers")]
+    Slow,
+}
+
+impl From<Silence> for NoAnswer {
+    fn from(silence: Silence) -> NoAnswer {
+        NoAnswer::Silence(silence)
+    }
+}
+
+/// Answers packets, with the limit of each receiver.
+#[derive(Debug)]
+pub struct Answering {
+    limit: Limit,
+    counts: Arc<Counts>,
+}
+
+impl Answering {
+    /// Nobody has got an answer yet.
+    pub fn new(counts: Arc<Counts>) -> Answering {
+        Answering { limit: Limit::default(), counts }
+    }
+
+    /// The message that takes the answer to this packet back into the pipeline. `now` is the time since any moment that stays the same.
+    ///
+    /// # Errors
+    /// There is no answer. It has been counted.
+    pub fn respond(&mut self, packet: &PacketIn, now: Duration) -> Result<PacketOut, NoAnswer> {
+        let responded = self.responded(packet, now);
+        match &responded {
+            Ok((reason, _)) => self.counts.answered(*reason),
+            Err(why) => self.counts.silent(why),
+        }
+        responded.map(|(_, message)| message)
+    }
+
+    fn responded(&mut self, packet: &PacketIn, now: Duration) -> Result<(Reason, PacketOut), NoAnswer> {
+        let instruction = Instruction::decode(&packet.userdata).map_err(NoAnswer::Instruction)?;
+        let number = instruction.reason.of(&packet.metadata);
+        let reason = Reason::of(number).ok_or(NoAnswer::Reason(number))?;
+        let mtu = u32::try_from(instruction.mtu.of(&packet.metadata)).unwrap_or(u32::MAX);
+        let answer = answer(&packet.packet, reason, mtu, &instruction.addresses)?;
+        // The datapath is a router, whose senders have a share each.
+        let router = packet.metadata.get(Field::Metadata).map_or(0, |(value, _)| value as u64);
+        self.limit.take(router, answer.to, now)?;
+        // As from no port, so that the pipeline may send it to any.
+        let message = PacketOut::from_port(PortNo::CONTROLLER, instruction.actions, answer.frame);
+        Ok((reason, message))
+    }
+
+    /// The counts that it keeps.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}

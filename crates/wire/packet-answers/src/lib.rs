@@ -1,0 +1,78 @@
+//! The answers that flows cannot build, because no action of Open vSwitch inserts bytes into a packet.
+//!
+//! A flow hands a packet over with an [`Instruction`] in its `userdata`, which says what is asked and what the answer needs to know. [`answer`]
+//! makes the frame of the answer from both, or says why there is none ([`Silence`]). It keeps no state, reads no clock and has no I/O, so
+//! the process on a host, the simulator and the tests get the same answers.
+//!
+//! Flows already exclude most packets that must not be answered. This crate checks all of it again: two responders that answer each
+//! other would never stop, and a flow may be wrong.
+#![forbid(unsafe_code)]
+// Packets are anybody's bytes, and must not end the process.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::expect_used,
+        clippy::unwrap_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
+mod error;
+mod instruction;
+mod limit;
+mod reason;
+mod received;
+mod reset;
+mod silence;
+
+use std::net::IpAddr;
+
+pub use instruction::{Address, CONTROLLER_ID, Instruction, Malformed, Operand};
+pub use limit::{ANSWERS_BURST, ANSWERS_EACH, Limit, RECEIVERS_MAX};
+pub use reason::Reason;
+pub use silence::Silence;
+
+use received::Received;
+
+/// An answer, and for whom it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The whole frame. Its MAC addresses are those of the packet, exchanged; whoever routes it writes others.
+    pub frame: Vec<u8>,
+    /// The receiver: the source of the packet.
+    pub to: IpAddr,
+}
+
+/// The answer to a packet that was handed over for this reason.
+///
+/// `frame` may be the beginning of a longer one: an error quotes as much as is there. `mtu`, in bytes, is that of the next network, and counts
+/// for [`Reason::TooBig`] alone. The source of an error is the one of `addresses` in whose network the receiver is, or the first one of
+/// its IP version. Without any addresses, the destination of the packet answers itself.
+///
+/// # Errors
+/// The packet must not be answered, or cannot be.
+pub fn answer(frame: &[u8], reason: Reason, mtu: u32, addresses: &[Address]) -> Result<Answer, Silence> {
+    let received = Received::read(frame)?;
+    received.check()?;
+    let packet = match received.tcp().filter(|_| reason.resets()) {
+        Some(segment) => reset::reset(&received, segment)?,
+        None => error::error(&received, source(&received, reason, addresses)?, reason, mtu)?,
+    };
+    Ok(Answer { frame: received.returned(&packet), to: received.from })
+}
+
+/// The source of an error.
+fn source(received: &Received<'_>, reason: Reason, addresses: &[Address]) -> Result<IpAddr, Silence> {
+    let mut own = addresses.iter().filter(|own| own.address.is_ipv4() == received.from.is_ipv4());
+    // The sender knows a router by the address that it has asked for a port.
+    let is_asked = reason.is_of_destination() && own.clone().any(|own| own.address == received.to);
+    if addresses.is_empty() || is_asked {
+        return Ok(received.to);
+    }
+    let near = own.clone().find(|own| own.connects(received.from));
+    let source = near.or_else(|| own.next()).ok_or(Silence::NoAddress)?.address;
+    if source == received.from { Err(Silence::FromItself) } else { Ok(source) }
+}

@@ -1,0 +1,5 @@
+//! Answers byte by byte, and what holds for all of them.
+#![allow(clippy::unwrap_used, reason = "a test ends at what it did not expect")]
+
+mod golden;
+mod properties;
