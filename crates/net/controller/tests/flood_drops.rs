@@ -24,10 +24,15 @@ const PORTS: &str = "
 {kind: switch_port, id: loud-3, switch: loud}
 ";
 
-/// The meters of a host that are for one port. It has one more, for a common flow.
+/// The meter of what is handed to the responder.
+const RESPONSE_METER: u32 = 80_001;
+
+/// The meters of a host that are for one port. It has two more, for common flows.
 fn meters_of_ports(desired: &Desired) -> BTreeMap<u32, Meter> {
     let mut meters = desired.meters.clone();
-    assert!(meters.remove(&METER_MAX).is_some(), "{meters:?}");
+    for common in [METER_MAX, RESPONSE_METER] {
+        assert!(meters.remove(&common).is_some(), "{meters:?}");
+    }
     meters
 }
 

@@ -93,7 +93,7 @@ impl Scope {
             Scope::Object(object) => {
                 let keys = object.flows(causes, provenance, rules);
                 let drops = |desired: &Desired, key: &FlowKey| {
-                    desired.flows.get(key).is_some_and(switch_model::Flow::drops)
+                    desired.flows.get(key).is_some_and(|flow| causes.drops(flow))
                 };
                 let here = |(node, desired): (&String, &Arc<Desired>)| {
                     let flows = keys.iter().filter(|key| drops(desired, key)).cloned().collect();
@@ -161,6 +161,7 @@ mod tests {
     fn causes() -> DropCauses {
         let flow = |table, first, last, cause: &str| ((table, first), (last, cause.into()));
         DropCauses {
+            ending: BTreeSet::new(),
             texts: BTreeMap::new(),
             flows: [flow(1, 10, 20, "low"), flow(1, u16::MAX, u16::MAX, "high")].into(),
             meters: [(7, "low".into()), (9, "high".into())].into(),

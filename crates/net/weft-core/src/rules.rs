@@ -16,8 +16,8 @@ use nlog_data::{Role, Row, RuleId, TableId, Transaction, Value};
 use objects::{Kinds, Rows, Spelling};
 use pipeline::Names;
 use switch_model::interface::{
-    ADDRESSES, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS, PORT_HOMES, PROBE_COUNTERS,
-    PROBE_HOSTS, PROBLEMS, TUNNEL_PROBES,
+    ADDRESSES, DATAPATH_LABELS, DROP_CAUSES, DROPPING_ACTIONS, DROPPING_FLOWS, DROPPING_METERS, PORT_HOMES,
+    PROBE_COUNTERS, PROBE_HOSTS, PROBLEMS, TUNNEL_PROBES,
 };
 use tracing::warn;
 
@@ -48,6 +48,7 @@ pub struct Rules {
     pub(crate) problems: Option<TableId>,
     pub(crate) drop_causes: Option<TableId>,
     pub(crate) dropping_flows: Option<TableId>,
+    pub(crate) dropping_actions: Option<TableId>,
     pub(crate) dropping_meters: Option<TableId>,
     pub(crate) probe_hosts: Option<TableId>,
     pub(crate) tunnel_probes: Option<TableId>,
@@ -209,8 +210,9 @@ impl Rules {
         let switch = interface.switch();
         let [addresses, problems, homes] =
             [ADDRESSES, PROBLEMS, PORT_HOMES].map(|table| interface.table(&table));
-        let [drop_causes, dropping_flows, dropping_meters] =
-            [DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS].map(|table| interface.table(&table));
+        let [drop_causes, dropping_flows, dropping_actions, dropping_meters] =
+            [DROP_CAUSES, DROPPING_FLOWS, DROPPING_ACTIONS, DROPPING_METERS]
+                .map(|table| interface.table(&table));
         let [probe_hosts, tunnel_probes, probe_counters] =
             [PROBE_HOSTS, TUNNEL_PROBES, PROBE_COUNTERS].map(|table| interface.table(&table));
         if switch.flows.is_none() && switch.tunnels.is_none() {
@@ -252,6 +254,7 @@ impl Rules {
             problems,
             drop_causes,
             dropping_flows,
+            dropping_actions,
             dropping_meters,
             probe_hosts,
             tunnel_probes,
@@ -325,7 +328,7 @@ impl Rules {
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
         let others = [self.addresses, self.problems, self.datapath_labels, self.homes];
-        let drops = [self.drop_causes, self.dropping_flows, self.dropping_meters];
+        let drops = [self.drop_causes, self.dropping_flows, self.dropping_actions, self.dropping_meters];
         let probes = [self.probe_hosts, self.tunnel_probes, self.probe_counters];
         let single = others.into_iter().chain(drops).chain(probes).flatten();
         let single = single.chain(self.program.listings.iter().flat_map(tables_of));

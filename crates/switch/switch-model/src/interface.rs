@@ -60,6 +60,8 @@ tables! {
     DROP_CAUSES = Output "drop_cause" ["cause": STRING, "text": STRING];
     /// The flows that drop packets, and why.
     DROPPING_FLOWS = Output "dropping_flow" ["cause": STRING, "table_id": INT, "first": INT, "last": INT];
+    /// The actions of flows that drop packets besides none.
+    DROPPING_ACTIONS = Output "dropping_actions" ["actions": ACTIONS];
     /// The meters of what is dropped, and why.
     DROPPING_METERS = Output "dropping_meter" ["cause": STRING, "meter": INT];
 
@@ -110,6 +112,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     PROBLEMS,
     DROP_CAUSES,
     DROPPING_FLOWS,
+    DROPPING_ACTIONS,
     DROPPING_METERS,
     PROBE_HOSTS,
     TUNNEL_PROBES,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog_data::{Committed, Row, TableId, Value};
-use switch_model::{Desired, FlowKey};
+use switch_model::{Desired, Flow, FlowKey};
 
 use crate::rules::Rules;
 
@@ -15,6 +15,8 @@ pub struct DropCauses {
     pub(crate) texts: BTreeMap<Arc<str>, Arc<str>>,
     /// By table and first priority: the last priority, and the cause.
     pub flows: BTreeMap<(u8, u16), (u16, Arc<str>)>,
+    /// Instructions, as switches have them, that drop packets although there are some.
+    pub(crate) ending: BTreeSet<Vec<u8>>,
     /// By number of a meter, the cause.
     pub meters: BTreeMap<u32, Arc<str>>,
 }
@@ -53,6 +55,13 @@ impl DropCauses {
             }
             causes.flows.extend(delta.insert.iter().filter_map(dropping_flow));
         }
+        if let Some(delta) = delta(rules.dropping_actions) {
+            let causes = Arc::make_mut(causes);
+            for instructions in delta.delete.iter().filter_map(ending) {
+                causes.ending.remove(&instructions);
+            }
+            causes.ending.extend(delta.insert.iter().filter_map(ending));
+        }
         if let Some(delta) = delta(rules.dropping_meters) {
             let causes = Arc::make_mut(causes);
             for (meter, _) in delta.delete.iter().filter_map(dropping_meter) {
@@ -72,7 +81,7 @@ impl DropCauses {
         self.texts.iter().map(|(cause, text)| (&**cause, &**text))
     }
 
-    /// Why a flow without actions drops packets, given its table and its priority.
+    /// Why a flow drops packets, given its table and its priority.
     pub fn cause_of(&self, table: u8, priority: u16) -> Option<&Arc<str>> {
         let (place, (last, cause)) = self.flows.range(..=(table, priority)).next_back()?;
         (place.0 == table && priority <= *last).then_some(cause)
@@ -81,6 +90,11 @@ impl DropCauses {
     /// Why what comes to a meter is dropped, given its number.
     pub fn cause_of_meter(&self, meter: u32) -> Option<&Arc<str>> {
         self.meters.get(&meter)
+    }
+
+    /// Whether a flow that is named for a cause drops what meets it.
+    pub(crate) fn drops(&self, flow: &Flow) -> bool {
+        flow.drops() || self.ending.contains(flow.instructions())
     }
 
     /// What counts the drops of a host.
@@ -97,7 +111,7 @@ impl DropCauses {
             let from = desired.flows.range(FlowKey::before(*table, *first)..);
             let within = from.take_while(|(key, _)| after.as_ref().is_none_or(|after| *key < after));
             let within = within.take_while(|(key, _)| key.table() == *table);
-            found.extend(within.filter(|(_, flow)| flow.drops()).map(|(key, _)| key.clone()));
+            found.extend(within.filter(|(_, flow)| self.drops(flow)).map(|(key, _)| key.clone()));
         }
         found
     }
@@ -121,6 +135,14 @@ fn dropping_flow(row: &Row) -> Option<(Place, (u16, Arc<str>))> {
     };
     let place = (u8::try_from(*table).ok()?, u16::try_from(*first).ok()?);
     Some((place, (u16::try_from(*last).ok()?, cause.clone())))
+}
+
+/// The instructions of a row.
+fn ending(row: &Row) -> Option<Vec<u8>> {
+    match row.as_slice() {
+        [Value::Actions(actions)] => Some(actions.get().to_wire()),
+        _ => None,
+    }
 }
 
 /// A row; `None` if no switch can have such a meter.
