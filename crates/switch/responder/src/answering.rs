@@ -67,8 +67,9 @@ impl Answering {
         // The datapath is a router, whose senders have a share each.
         let router = packet.metadata.get(Field::Metadata).map_or(0, |(value, _)| value as u64);
         self.limit.take(router, answer.to, now)?;
-        // As from no port, so that the pipeline may send it to any.
-        let message = PacketOut::from_port(PortNo::CONTROLLER, instruction.actions, answer.frame);
+        // As from the bridge itself: where flows track connections, Open vSwitch takes the packet up again by the port that it came from,
+        // and loses one that came from none. The flows say whether it may leave by any port.
+        let message = PacketOut::from_port(PortNo::LOCAL, instruction.actions, answer.frame);
         Ok((reason, message))
     }
 

@@ -51,6 +51,10 @@ const NETWORK: &str = "
 ";
 
 fn start(name: &str) -> Testbed {
+    start_with(name, NETWORK)
+}
+
+fn start_with(name: &str, network: &str) -> Testbed {
     let testbed = Testbed::start(Settings { hosts: 2, ..settings(name) }).unwrap();
     let machine = |name: &str, host: &str, n: u8| {
         let mut vm = VmSpec::new(name, host, name, format!("02:00:00:00:30:0{n}"))
@@ -61,7 +65,7 @@ fn start(name: &str) -> Testbed {
         vm.mtu = Some(1500);
         vm
     };
-    bring_up(&testbed, NETWORK, &[machine("one", "hv1", 1), machine("two", "hv2", 2)]);
+    bring_up(&testbed, network, &[machine("one", "hv1", 1), machine("two", "hv2", 2)]);
     testbed
 }
 
@@ -127,6 +131,22 @@ fn a_router_refuses_what_it_does_not_offer() {
         });
         assert_eq!(asked.unwrap().unwrap_err().kind(), ErrorKind::ConnectionRefused, "{router}");
     }
+}
+
+/// Nothing may begin a connection to machine `one`. What is about its own connections passes.
+#[test]
+fn errors_pass_stateful_acls_of_the_connection_that_they_are_about() {
+    let filtered = NETWORK.replace("{kind: switch, id: a}", "{kind: switch, id: a, acl_default: drop}")
+        + "---\n{kind: acl, id: out, switch: a, direction: from_port, priority: 100, action: allow_related}\n";
+    let testbed = start_with("related", &filtered);
+    let lab = testbed.lab().unwrap();
+    for (to, from) in [("10.30.2.1", "10.30.1.254"), ("fd30:2::1", "fd30:1::fe")] {
+        let said = ping(lab, &["-t", "1", to]);
+        assert!(said.contains(&format!("From {from}")) && said.contains("exceeded"), "{said}");
+    }
+    let router: SocketAddr = "10.30.1.254:22".parse().unwrap();
+    let connected = lab.inside("one", || TcpStream::connect_timeout(&router, DEADLINE)).unwrap();
+    assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
 
 /// The machines take 1500 bytes for the MTU of the path. Without the errors, the first full segment would be lost again and again.
