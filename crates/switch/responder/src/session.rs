@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use crate::Config;
 use crate::answering::{Answering, NoAnswer};
 
-/// The time that the switch has for everything before the first packet.
+/// How long it may take to connect and set the connection up.
 const SETUP_MAX: Duration = Duration::from_secs(10);
 /// A switch in order answers an echo request, and takes bytes, within this.
 const SILENT_MAX: Duration = Duration::from_secs(5);

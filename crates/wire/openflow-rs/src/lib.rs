@@ -40,7 +40,7 @@
 //! Out of scope: connections, time and I/O, which belong to the caller; OpenFlow before 1.5, except for reading hello
 //! and error messages; interpreting flows.
 //!
-//! Not supported yet: packet-in (kept as bytes); actions of
+//! Not supported yet: OpenFlow's own packet-in (kept as bytes; Open vSwitch's is read); actions of
 //! Open vSwitch that [`action`] does not list, such as `bundle`, `sample` and `multipath` (kept as
 //! [`action::UnknownAction`]); the fields of NSH, ERSPAN and GTP-U; geneve options other than one of 4 bytes,
 //! [`Field::TunMetadata0`], which a switch accepts only after the option has been mapped (`add-tlv-map`).

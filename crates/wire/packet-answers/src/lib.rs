@@ -1,7 +1,7 @@
 //! The answers that flows cannot build, because no action of Open vSwitch inserts bytes into a packet.
 //!
 //! A flow hands a packet over with an [`Instruction`] in its `userdata`, which says what is asked and what the answer needs to know. [`answer`]
-//! makes the frame of the answer from both, or says why there is none ([`Silence`]). It keeps no state, reads no clock and has no I/O, so
+//! builds the answer from both, or gives the reason for silence ([`Silence`]). It keeps no state, reads no clock and has no I/O, so
 //! the process on a host, the simulator and the tests get the same answers.
 //!
 //! Flows already exclude most packets that must not be answered. This crate checks all of it again: two responders that answer each
@@ -37,7 +37,7 @@ pub use silence::Silence;
 
 use received::Received;
 
-/// An answer, and for whom it is.
+/// An answer and its receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The whole frame. Its MAC addresses are those of the packet, exchanged; whoever routes it writes others.
@@ -57,7 +57,7 @@ pub struct Answer {
 pub fn answer(frame: &[u8], reason: Reason, mtu: u32, addresses: &[Address]) -> Result<Answer, Silence> {
     let received = Received::read(frame)?;
     received.check()?;
-    let packet = match received.tcp().filter(|_| reason.resets()) {
+    let packet = match received.tcp().filter(|_| reason.is_of_destination()) {
         Some(segment) => reset::reset(&received, segment)?,
         None => error::error(&received, source(&received, reason, addresses)?, reason, mtu)?,
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Silence;
 
-/// Answers a second that one receiver gets from one router. A sender whose packets are all too large needs one answer, not one for each.
+/// The interval between answers that one receiver gets from one router. A sender whose packets are all too large needs one answer, not one for each.
 pub const ANSWERS_EACH: Duration = Duration::from_millis(100);
 /// Answers that it gets at once, as `traceroute` asks for (RFC 4443, 2.4 (f), proposes a bucket for its sake).
 pub const ANSWERS_BURST: u32 = 10;
@@ -55,12 +55,7 @@ impl Limit {
         let mut times: Vec<Duration> = self.full_at.values().copied().collect();
         let (_, median, _) = times.select_nth_unstable(RECEIVERS_MAX / 2);
         let median = *median;
-        let mut left = RECEIVERS_MAX / 2;
-        self.full_at.retain(|_, full_at| {
-            let stays = *full_at > median && left > 0;
-            left -= usize::from(stays);
-            stays
-        });
+        self.full_at.retain(|_, full_at| *full_at > median);
     }
 }
 

@@ -47,13 +47,8 @@ impl Reason {
         }
     }
 
-    /// Whether a TCP segment is answered with a reset.
-    pub(crate) fn resets(self) -> bool {
-        matches!(self, Reason::Closed | Reason::Rejected)
-    }
-
-    /// Whether it is the destination that answers, and not a router on the way.
+    /// Whether the destination answers, and not a router on the way. It resets TCP.
     pub(crate) fn is_of_destination(self) -> bool {
-        self.resets()
+        matches!(self, Reason::Closed | Reason::Rejected)
     }
 }

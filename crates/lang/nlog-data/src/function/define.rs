@@ -85,6 +85,18 @@ gives! {
     Actions => Actions;
 }
 
+/// A list whose elements all have one type.
+impl<T: Argument> Argument for Vec<T> {
+    fn shape() -> Shape {
+        Shape::ListOf(Box::new(T::shape()))
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let Value::List(values) = value else { return None };
+        values.iter().map(T::read).collect()
+    }
+}
+
 /// A value of any type; all of them in one call have the same type `T`.
 pub(super) struct Any(pub(super) Value);
 

@@ -2,25 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::define::{Any, AnyList, AnySet, Argument, entry};
+use super::define::{Any, AnyList, AnySet, entry};
 use super::integer::sum;
-use super::{Failure, Function, Shape};
+use super::{Failure, Function};
+use crate::Value;
 use crate::quotation::grouped;
-use crate::{Type, Value};
-
-/// A list of `int`.
-struct IntList(Vec<i64>);
-
-impl Argument for IntList {
-    fn shape() -> Shape {
-        Shape::ListOf(Box::new(Shape::Is(Type::Int)))
-    }
-
-    fn read(value: &Value) -> Option<Self> {
-        let Value::List(values) = value else { return None };
-        values.iter().map(i64::read).collect::<Option<_>>().map(IntList)
-    }
-}
 
 /// The element at a position.
 fn at(list: &[Value], rank: i64) -> Option<Any> {
@@ -104,7 +90,7 @@ fn elements() -> Vec<Function> {
             .example("[]", "0")
             .example("[9223372036854775807, 1, -1]", "9223372036854775807")
             .example("[-9223372036854775808, -1]", "error overflow")
-            .unary(|IntList(integers): IntList| sum(&integers)),
+            .unary(|integers: Vec<i64>| sum(&integers)),
         entry("size(list) -> count", "The number of elements in the list.")
             .example("[1, 2, 2]", "3")
             .example("[]", "0")

@@ -12,12 +12,12 @@ use openflow_rs::{Action, Actions, Field, MacAddr, Packed, PortNo, Subfield};
 
 use packet_answers::{Address, Instruction, Operand};
 
-use super::define::{Argument, entry};
+use super::define::entry;
 use super::openflow_examples::{set_examples, set_masked_examples};
 use super::openflow_field::{FieldValue, Form, failure, forms, misfit, names};
-use super::{Failure, Function, Shape};
+use super::{Failure, Function};
+use crate::InterfaceAddress;
 use crate::quotation::{cut, quote_text};
-use crate::{InterfaceAddress, Type, Value};
 
 fn one(action: impl Into<Action>) -> Actions {
     Actions(vec![action.into()])
@@ -105,20 +105,6 @@ fn then(first: &Actions, second: &Actions) -> Result<Actions, Failure> {
         seen.push(name);
     }
     Ok(first.clone().then(second))
-}
-
-/// A list of `interface_address`.
-struct InterfaceAddresses(Vec<InterfaceAddress>);
-
-impl Argument for InterfaceAddresses {
-    fn shape() -> Shape {
-        Shape::ListOf(Box::new(Shape::Is(Type::InterfaceAddress)))
-    }
-
-    fn read(value: &Value) -> Option<Self> {
-        let Value::List(values) = value else { return None };
-        values.iter().map(InterfaceAddress::read).collect::<Option<_>>().map(InterfaceAddresses)
-    }
 }
 
 /// Hands the packet to the responder.
@@ -245,8 +231,8 @@ fn outputs() -> Vec<Function> {
         )
         .example(r#""reg4[0..15]", [], actions"drop""#, "error range")
         .example(r#""nonsense", [], actions"drop""#, "error range")
-        .ternary(|question: Arc<str>, from: InterfaceAddresses, into: Packed<Actions>| {
-            respond(&question, &from.0, into.get())
+        .ternary(|question: Arc<str>, from: Vec<InterfaceAddress>, into: Packed<Actions>| {
+            respond(&question, &from, into.get())
         }),
         entry("drop() -> actions", "Drops the packet.")
             .example("", r#"actions"drop""#)

@@ -7,23 +7,12 @@ use super::{Failure, Function, Shape, pattern};
 use crate::quotation::{grouped, quote_text};
 use crate::{InterfaceAddress, Type, Value};
 
-/// A list of `string`.
+/// A list of `string`, as a result.
 struct Texts(Vec<Arc<str>>);
-
-impl Argument for Texts {
-    fn shape() -> Shape {
-        Shape::ListOf(Box::new(Shape::Is(Type::String)))
-    }
-
-    fn read(value: &Value) -> Option<Self> {
-        let Value::List(values) = value else { return None };
-        values.iter().map(<Arc<str>>::read).collect::<Option<_>>().map(Texts)
-    }
-}
 
 impl Give for Texts {
     fn shape() -> Shape {
-        <Self as Argument>::shape()
+        <Vec<Arc<str>> as Argument>::shape()
     }
 
     fn value(self) -> Value {
@@ -234,7 +223,7 @@ fn parts() -> Vec<Function> {
             .example(r#"["a", "b", "c"], ", ""#, r#""a, b, c""#)
             .example(r#"["a"], ", ""#, r#""a""#)
             .example(r#"[], ", ""#, r#""""#)
-            .binary(|Texts(parts): Texts, separator: Arc<str>| {
+            .binary(|parts: Vec<Arc<str>>, separator: Arc<str>| {
                 let separators = parts.len().saturating_sub(1).saturating_mul(separator.len());
                 let texts: usize = parts.iter().map(|part| part.len()).sum();
                 bounded("join", texts.saturating_add(separators))?;

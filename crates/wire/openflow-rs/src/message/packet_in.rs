@@ -9,7 +9,7 @@ use crate::field::text::{Dotted, int};
 use crate::wire::Reader;
 use crate::{DecodeError, Match, ParseError, property};
 
-// `NXPINT_*`. A buffer's number (2) is not read: Open vSwitch keeps no packets.
+// `NXPINT_*`. The buffer ID (2) is ignored: Open vSwitch does not buffer packets.
 const PACKET: u16 = 0;
 const FULL_LEN: u16 = 1;
 const TABLE_ID: u16 = 3;
