@@ -6,7 +6,7 @@ use flow_simulator::{Bridge, Packet};
 use frame_builder::captured;
 use mutual_tls::{Identity, Role, alternative_names};
 use openflow_rs::{FlowEntry, Match, PortNo};
-use packet_answers::{Instruction, Reason, answer as answered};
+use packet_answers::{Ask, Instruction, Reason, answer_error};
 use peer_connection::Endpoint;
 use prost::Message;
 use serde::Serialize;
@@ -61,14 +61,15 @@ pub fn answer(bytes: &[u8]) {
     };
     let again = Instruction::decode(&instruction.encode());
     assert_eq!(again.as_ref(), Ok(&instruction), "an instruction is not encoded as it was");
-    let number = |operand: packet_answers::Operand| operand.of(&Match::any());
-    let Some(reason) = Reason::of(number(instruction.reason)) else { return };
-    let mtu = number(instruction.mtu) as u32;
-    let answer = decode("a packet", frame.len(), || answered(frame, reason, mtu, &instruction.addresses));
+    let answer = decode("a packet", frame.len(), || instruction.answer(frame, &Match::any()));
     let Ok(answer) = answer else { return };
     assert!(answer.frame.len() <= LONGEST, "an answer of {} bytes", answer.frame.len());
-    for destination in [Reason::Closed, Reason::Rejected] {
-        assert!(answered(&answer.frame, destination, 0, &[]).is_err(), "an answer is answered");
+    if let Ask::Error(_) = instruction.ask {
+        for destination in [Reason::Closed, Reason::Rejected] {
+            assert!(answer_error(&answer.frame, destination, 0, &[]).is_err(), "an answer is answered");
+        }
+    } else {
+        assert!(instruction.answer(&answer.frame, &Match::any()).is_err(), "an answer is answered");
     }
 }
 

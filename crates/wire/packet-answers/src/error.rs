@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use frame_builder::{ICMP, ICMPV6, Ipv4, Ipv6, UDP, checksum, icmpv6};
+use frame_builder::{ICMP, ICMPV6, Ipv4, UDP, checksum, icmpv6};
 
+use crate::headers::{ipv4, ipv6};
 use crate::received::Received;
 use crate::{Reason, Silence};
 
@@ -17,9 +18,6 @@ const IPV6_MAX: usize = 1280;
 const IPV6_HEADER_LEN: usize = 40;
 /// Precedence "internetwork control" (RFC 1812, 4.3.2.5).
 const INTERNETWORK_CONTROL: u8 = 0xc0;
-/// An atomic packet, whose identification means nothing (RFC 6864, 4.1).
-const DONT_FRAGMENT: u16 = 0x4000;
-const TTL: u8 = 64;
 
 /// The packet of an error from this address to the sender.
 pub(crate) fn error(
@@ -53,13 +51,7 @@ fn of_ipv4(received: &Received<'_>, source: Ipv4Addr, to: Ipv4Addr, reason: Reas
     if let Some(field) = message.get_mut(2..4) {
         field.copy_from_slice(&sum);
     }
-    let header = Ipv4 {
-        tos: INTERNETWORK_CONTROL,
-        identification: 0,
-        fragment: DONT_FRAGMENT,
-        ttl: TTL,
-        ..Ipv4::new(source, to, ICMP)
-    };
+    let header = Ipv4 { tos: INTERNETWORK_CONTROL, ..ipv4(source, to, ICMP) };
     header.packet(&message)
 }
 
@@ -81,8 +73,7 @@ fn of_ipv6(received: &Received<'_>, source: Ipv6Addr, to: Ipv6Addr, reason: Reas
         Reason::Rejected => (UNREACHABLE, 1, 0),
     };
     let message = message(kind, code, rest, received.packet, IPV6_MAX - IPV6_HEADER_LEN);
-    let header = Ipv6 { hops: TTL, ..Ipv6::new(source, to, ICMPV6) };
-    header.packet(&icmpv6(message, source, to))
+    ipv6(source, to, ICMPV6).packet(&icmpv6(message, source, to))
 }
 
 /// A message of at most so many bytes without its checksum, which quotes as much of the packet as has room.

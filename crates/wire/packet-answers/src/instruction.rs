@@ -1,53 +1,11 @@
 //! What a flow says of the packets that it hands over, as bytes in `userdata`.
 
-use std::fmt;
-use std::net::IpAddr;
-
 use openflow_rs::action::Controller;
-use openflow_rs::{Action, Actions, DecodeError, Match, Subfield};
+use openflow_rs::{Action, Actions, Match, Subfield};
 
-/// An address of a router's port, with the length of the prefix of the network that it connects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Address {
-    /// The address.
-    pub address: IpAddr,
-    /// The bits of its network.
-    pub prefix: u8,
-}
-
-impl Address {
-    /// Whether an address is in the network.
-    pub fn connects(self, other: IpAddr) -> bool {
-        let differing = match (self.address, other) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => (own.to_bits() ^ other.to_bits()).leading_zeros(),
-            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits() ^ other.to_bits()).leading_zeros(),
-            _ => return false,
-        };
-        differing >= self.prefix.into()
-    }
-}
-
-/// A number that the flow knows, or that the packet carries through the pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operand {
-    /// The number itself.
-    Constant(u16),
-    /// Bits of a field that is not in the packet, such as a register.
-    Field(Subfield),
-}
-
-impl Operand {
-    /// The number for a packet with these fields.
-    pub fn of(self, metadata: &Match) -> u64 {
-        match self {
-            Operand::Constant(number) => number.into(),
-            Operand::Field(bits) => {
-                let value = metadata.get(bits.field()).map_or(0, |(value, _)| value);
-                ((value & bits.mask()) >> bits.start()) as u64
-            }
-        }
-    }
-}
+use crate::error_ask::value_of;
+use crate::userdata::{Malformed, Reader, VERSION, countable};
+use crate::{Advertisement, Answer, ErrorAsk, Silence};
 
 /// The number by which flows name the responder of their host (`id` of the action `controller`).
 pub const CONTROLLER_ID: u16 = 7;
@@ -55,52 +13,47 @@ pub const CONTROLLER_ID: u16 = 7;
 /// What a flow says of the packets that it hands over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
-    /// The number of a [`Reason`](crate::Reason).
-    pub reason: Operand,
-    /// The MTU of the next network, in bytes; 0 where no packet is too big.
-    pub mtu: Operand,
-    /// The addresses of which one is the source of an error. None: the destination of the packet answers itself.
-    pub addresses: Vec<Address>,
+    /// The answer that is asked for.
+    pub ask: Ask,
+    /// Fields that are not in the packet, such as registers, and have the same value when the answer enters the pipeline.
+    pub kept: Vec<Subfield>,
     /// What brings the answer into the pipeline.
     pub actions: Actions,
 }
 
-/// The version of the format, and its first byte.
-const VERSION: u8 = 1;
-
-/// Bytes are no instruction.
+/// An answer that a flow asks for, and what it says. The numbers of the kinds are bytes of the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Malformed {
-    /// They begin with another version than this one's.
-    Version(u8),
-    /// They end too early.
-    Short,
-    /// A prefix has more bits than its address.
-    Prefix(u8),
-    /// A field or an action is unknown or malformed.
-    OpenFlow(DecodeError),
+pub enum Ask {
+    /// An ICMP error or a TCP reset. Kind 1.
+    Error(ErrorAsk),
+    /// A router advertisement. Kind 2.
+    Advertisement(Advertisement),
 }
 
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Ask {
+    const ERROR: u8 = 1;
+    const ADVERTISEMENT: u8 = 2;
+
+    fn kind(&self) -> u8 {
         match self {
-            Malformed::Version(found) => write!(
-                f,
-                "the userdata of the flow has format {found}, and this responder reads format {VERSION}: run the version of \
-                 weft that the controller has"
-            ),
-            Malformed::Short => f.write_str("the userdata of the flow ends too early"),
-            Malformed::Prefix(bits) => write!(f, "the userdata of the flow has a prefix of {bits} bits"),
-            Malformed::OpenFlow(error) => write!(f, "the userdata of the flow: {error}"),
+            Ask::Error(_) => Ask::ERROR,
+            Ask::Advertisement(_) => Ask::ADVERTISEMENT,
         }
     }
-}
 
-impl std::error::Error for Malformed {}
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Ask::Error(error) => error.encode(out),
+            Ask::Advertisement(advertisement) => advertisement.encode(out),
+        }
+    }
 
-impl From<DecodeError> for Malformed {
-    fn from(error: DecodeError) -> Malformed {
-        Malformed::OpenFlow(error)
+    fn decode(kind: u8, reader: &mut Reader<'_>) -> Result<Ask, Malformed> {
+        match kind {
+            Ask::ERROR => ErrorAsk::decode(reader).map(Ask::Error),
+            Ask::ADVERTISEMENT => Advertisement::decode(reader).map(Ask::Advertisement),
+            other => Err(Malformed::Kind(other)),
+        }
     }
 }
 
@@ -110,38 +63,39 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 1 | 1, the version |
-    /// | 6 | the reason: the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira; or four zeros and a number |
+    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements |
+    /// | 1 | the number of fields that are kept |
+    /// | 6 each | the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira |
+    /// | as the kind | what the answer says; see below |
+    /// | the rest | OpenFlow actions |
+    ///
+    /// Of errors:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 6 | the reason: a field as above; or four zeros and a number |
     /// | 6 | the MTU, in the same way |
     /// | 1, 1 | the numbers of IPv4 and IPv6 addresses |
     /// | 5 each | an IPv4 address, and the length of its prefix |
     /// | 17 each | an IPv6 address, and the length of its prefix |
-    /// | the rest | OpenFlow actions |
     ///
-    /// Of more than 255 addresses of an IP version, the first 255 are written.
+    /// Of router advertisements:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 6 | the MAC address of the router |
+    /// | 1 | flags as in the message (RFC 4861, 4.2; RFC 4191, 2.2): 0x80 managed, 0x40 other, 0x18 preference; and 0x01 autonomous |
+    /// | 2, 2 | the lifetime of the router in seconds, and the MTU |
+    /// | 1, 1 | the numbers of prefixes and DNS servers |
+    /// | 17 each | a prefix, and its length |
+    /// | 16 each | the address of a DNS server |
+    ///
+    /// A list of more items than its number can say is cut after those.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
-        for operand in [self.reason, self.mtu] {
-            let bytes = match operand {
-                Operand::Constant(number) => {
-                    let [high, low] = number.to_be_bytes();
-                    [0, 0, 0, 0, high, low]
-                }
-                Operand::Field(bits) => bits.to_bytes(),
-            };
-            out.extend_from_slice(&bytes);
-        }
-        let of_version = |is_ipv4: bool| {
-            let own = self.addresses.iter().filter(move |own| own.address.is_ipv4() == is_ipv4);
-            own.take(usize::from(u8::MAX))
-        };
-        out.extend([true, false].map(|is_ipv4| of_version(is_ipv4).count() as u8));
-        for own in [true, false].into_iter().flat_map(of_version) {
-            match own.address {
-                IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
-                IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
-            }
-            out.push(own.prefix);
-        }
+        let kept = countable(&self.kept);
+        let mut out = vec![VERSION, self.ask.kind(), kept.len() as u8];
+        out.extend(kept.iter().flat_map(|field| field.to_bytes()));
+        self.ask.encode(&mut out);
         out.extend_from_slice(&self.actions.list_to_wire());
         out
     }
@@ -156,45 +110,37 @@ impl Instruction {
     /// # Errors
     /// The bytes are no instruction of this version.
     pub fn decode(bytes: &[u8]) -> Result<Instruction, Malformed> {
-        let mut rest = bytes;
-        let [version] = take(&mut rest)?;
+        let mut reader = Reader(bytes);
+        let version = reader.u8()?;
         if version != VERSION {
             return Err(Malformed::Version(version));
         }
-        let (reason, mtu) = (operand(&mut rest)?, operand(&mut rest)?);
-        let [ipv4, ipv6] = take(&mut rest)?;
-        let mut addresses = Vec::with_capacity(usize::from(ipv4) + usize::from(ipv6));
-        for _ in 0..ipv4 {
-            addresses.push(address::<4>(&mut rest)?);
+        let [kind, kept] = reader.take()?;
+        let kept = reader.list(kept, |reader| {
+            let field = Subfield::from_bytes(reader.take()?)?;
+            Action::load(field, 0).map(|_| field).map_err(|_| Malformed::Kept(field))
+        })?;
+        let ask = Ask::decode(kind, &mut reader)?;
+        Ok(Instruction { ask, kept, actions: Actions::list_from_wire(reader.0)? })
+    }
+
+    /// The answer to a packet that was handed over with these fields. `frame` may be the beginning of a longer one: an error quotes as
+    /// much as is there, and the other kinds answer whole packets alone.
+    ///
+    /// # Errors
+    /// The packet must not be answered, or cannot be.
+    pub fn answer(&self, frame: &[u8], metadata: &Match) -> Result<Answer, Silence> {
+        match &self.ask {
+            Ask::Error(error) => error.answer(frame, metadata),
+            Ask::Advertisement(advertisement) => advertisement.answer(frame),
         }
-        for _ in 0..ipv6 {
-            addresses.push(address::<16>(&mut rest)?);
-        }
-        Ok(Instruction { reason, mtu, addresses, actions: Actions::list_from_wire(rest)? })
     }
-}
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Malformed> {
-    let (taken, behind) = rest.split_first_chunk().ok_or(Malformed::Short)?;
-    *rest = behind;
-    Ok(*taken)
-}
-
-fn operand(rest: &mut &[u8]) -> Result<Operand, Malformed> {
-    match take(rest)? {
-        [0, 0, 0, 0, high, low] => Ok(Operand::Constant(u16::from_be_bytes([high, low]))),
-        field => Ok(Operand::Field(Subfield::from_bytes(field)?)),
+    /// The actions that bring the answer to a packet with these fields into the pipeline: those that set the kept fields again, and then
+    /// [`actions`](Self::actions).
+    pub fn actions_for(&self, metadata: &Match) -> Actions {
+        // A field that cannot be set is refused by `decode`.
+        let kept = self.kept.iter().filter_map(|field| Action::load(*field, value_of(*field, metadata)).ok());
+        kept.chain(self.actions.0.iter().cloned()).collect()
     }
-}
-
-fn address<const N: usize>(rest: &mut &[u8]) -> Result<Address, Malformed>
-where
-    IpAddr: From<[u8; N]>,
-{
-    let address = take::<N>(rest)?;
-    let [prefix] = take(rest)?;
-    if usize::from(prefix) > 8 * N {
-        return Err(Malformed::Prefix(prefix));
-    }
-    Ok(Address { address: address.into(), prefix })
 }

@@ -1,7 +1,7 @@
 //! The answers that flows cannot build, because no action of Open vSwitch inserts bytes into a packet.
 //!
-//! A flow hands a packet over with an [`Instruction`] in its `userdata`, which says what is asked and what the answer needs to know. [`answer`]
-//! builds the answer from both, or gives the reason for silence ([`Silence`]). It keeps no state, reads no clock and has no I/O, so
+//! A flow hands a packet over with an [`Instruction`] in its `userdata`, which says what is asked and what the answer needs to know.
+//! [`Instruction::answer`] builds the answer from both, or gives the reason for silence ([`Silence`]). It keeps no state, reads no clock and has no I/O, so
 //! the process on a host, the simulator and the tests get the same answers.
 //!
 //! Flows already exclude most packets that must not be answered. This crate checks all of it again: two responders that answer each
@@ -20,33 +20,36 @@
     )
 )]
 
+mod advertisement;
+mod answered;
 mod error;
+mod error_ask;
+mod headers;
 mod instruction;
 mod limit;
 mod reason;
 mod received;
 mod reset;
 mod silence;
+mod userdata;
 
 use std::net::IpAddr;
 
-pub use instruction::{Address, CONTROLLER_ID, Instruction, Malformed, Operand};
+pub use advertisement::{
+    Advertisement, DNS_LIFETIME, HOP_LIMIT, INTERVAL_MAX, PREFIX_PREFERRED, PREFIX_VALID, Preference,
+};
+pub use answered::{Answer, Answered, Receiver};
+pub use error_ask::{Address, ErrorAsk, Operand};
+pub use headers::link_local;
+pub use instruction::{Ask, CONTROLLER_ID, Instruction};
 pub use limit::{ANSWERS_BURST, ANSWERS_EACH, Limit, RECEIVERS_MAX};
 pub use reason::Reason;
 pub use silence::Silence;
+pub use userdata::Malformed;
 
 use received::Received;
 
-/// An answer and its receiver.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// The whole frame. Its MAC addresses are those of the packet, exchanged; whoever routes it writes others.
-    pub frame: Vec<u8>,
-    /// The receiver: the source of the packet.
-    pub to: IpAddr,
-}
-
-/// The answer to a packet that was handed over for this reason.
+/// The error or reset that answers a packet which was handed over for this reason.
 ///
 /// `frame` may be the beginning of a longer one: an error quotes as much as is there. `mtu`, in bytes, is that of the next network, and counts
 /// for [`Reason::TooBig`] alone. The source of an error is the one of `addresses` in whose network the receiver is, or the first one of
@@ -54,14 +57,23 @@ pub struct Answer {
 ///
 /// # Errors
 /// The packet must not be answered, or cannot be.
-pub fn answer(frame: &[u8], reason: Reason, mtu: u32, addresses: &[Address]) -> Result<Answer, Silence> {
+pub fn answer_error(
+    frame: &[u8],
+    reason: Reason,
+    mtu: u32,
+    addresses: &[Address],
+) -> Result<Answer, Silence> {
     let received = Received::read(frame)?;
     received.check()?;
     let packet = match received.tcp().filter(|_| reason.is_of_destination()) {
         Some(segment) => reset::reset(&received, segment)?,
         None => error::error(&received, source(&received, reason, addresses)?, reason, mtu)?,
     };
-    Ok(Answer { frame: received.returned(&packet), to: received.from })
+    Ok(Answer {
+        frame: received.returned(&packet),
+        to: Receiver::Ip(received.from),
+        kind: Answered::Error(reason),
+    })
 }
 
 /// The source of an error.

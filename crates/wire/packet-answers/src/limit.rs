@@ -1,10 +1,9 @@
 //! How many answers one receiver gets.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::Silence;
+use crate::{Receiver, Silence};
 
 /// The interval between answers that one receiver gets from one router. A sender whose packets are all too large needs one answer, not one for each.
 pub const ANSWERS_EACH: Duration = Duration::from_millis(100);
@@ -19,7 +18,7 @@ pub const RECEIVERS_MAX: usize = 4096;
 /// quiet for a second need not be remembered.
 #[derive(Debug, Default)]
 pub struct Limit {
-    full_at: HashMap<(u64, IpAddr), Duration>,
+    full_at: HashMap<(u64, Receiver), Duration>,
 }
 
 impl Limit {
@@ -28,7 +27,7 @@ impl Limit {
     ///
     /// # Errors
     /// The receiver has got its share.
-    pub fn take(&mut self, router: u64, receiver: IpAddr, now: Duration) -> Result<(), Silence> {
+    pub fn take(&mut self, router: u64, receiver: Receiver, now: Duration) -> Result<(), Silence> {
         let key = (router, receiver);
         let full_at = self.full_at.get(&key).copied().unwrap_or_default().max(now);
         if full_at > now + ANSWERS_EACH * (ANSWERS_BURST - 1) {
@@ -61,9 +60,11 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
 
-    const RECEIVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const RECEIVER: Receiver = Receiver::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
 
     fn taken(limit: &mut Limit, times: usize, now: Duration) -> usize {
         (0..times).filter(|_| limit.take(7, RECEIVER, now).is_ok()).count()
@@ -76,6 +77,7 @@ mod tests {
         assert_eq!(taken(&mut limit, 50, Duration::from_millis(1500)), 5);
         assert_eq!(taken(&mut limit, 50, Duration::from_mins(1)), 10);
         assert!(limit.take(8, RECEIVER, Duration::from_mins(1)).is_ok(), "another router");
+        assert!(limit.take(7, Receiver::Mac([2; 6]), Duration::from_mins(1)).is_ok(), "another receiver");
     }
 
     #[test]
@@ -84,7 +86,7 @@ mod tests {
         let now = Duration::from_secs(1);
         assert_eq!(taken(&mut limit, 50, now), 10);
         for source in 0..100_000_u32 {
-            let _ = limit.take(7, IpAddr::V4(source.into()), now);
+            let _ = limit.take(7, Receiver::Ip(IpAddr::V4(source.into())), now);
             assert!(limit.receivers() <= RECEIVERS_MAX);
         }
         assert_eq!(taken(&mut limit, 50, now), 0, "who has got most is remembered");

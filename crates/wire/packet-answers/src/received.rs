@@ -1,6 +1,6 @@
 //! A packet as it was handed over.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use etherparse::{
     IpNumber, Ipv4HeaderSlice, Ipv6ExtensionSlice, Ipv6ExtensionsSlice, Ipv6HeaderSlice, TcpHeaderSlice,
@@ -8,6 +8,7 @@ use etherparse::{
 use frame_builder::{ICMP, ICMPV6, IPV4, IPV6, Mac, TCP, ethernet};
 
 use crate::Silence;
+use crate::headers::{is_group, is_host};
 
 /// Two MAC addresses and a type.
 const ETHERNET_LEN: usize = 14;
@@ -30,6 +31,8 @@ pub(crate) struct Received<'a> {
     pub(crate) packet: &'a [u8],
     pub(crate) from: IpAddr,
     pub(crate) to: IpAddr,
+    /// The TTL or hop limit.
+    pub(crate) ttl: u8,
     /// The protocol behind all headers of IP.
     pub(crate) protocol: u8,
     /// Where the number of the protocol is, in bytes from the IP header on.
@@ -74,6 +77,7 @@ impl<'a> Received<'a> {
             packet,
             from: header.source_addr().into(),
             to: header.destination_addr().into(),
+            ttl: header.ttl(),
             protocol: header.protocol().0,
             protocol_at: PROTOCOL_AT,
             payload: packet.get(header.slice().len()..).unwrap_or_default(),
@@ -111,6 +115,7 @@ impl<'a> Received<'a> {
             packet,
             from: header.source_addr().into(),
             to: header.destination_addr().into(),
+            ttl: header.hop_limit(),
             protocol: protocol.0,
             protocol_at,
             payload,
@@ -150,6 +155,20 @@ impl<'a> Received<'a> {
         }
     }
 
+    /// The MAC address that the frame is from.
+    pub(crate) fn sender(&self) -> Mac {
+        let [_, from] = self.macs;
+        from
+    }
+
+    /// The payload, if all of it is there.
+    pub(crate) fn whole(&self) -> Result<&'a [u8], Silence> {
+        if self.is_fragment || self.is_later_fragment {
+            return Err(Silence::Fragment);
+        }
+        if self.payload.len() < self.payload_len { Err(Silence::Damaged) } else { Ok(self.payload) }
+    }
+
     /// The header of TCP, if it is a whole segment.
     pub(crate) fn tcp(&self) -> Option<TcpHeaderSlice<'a>> {
         let is_whole_segment = IpNumber(self.protocol) == IpNumber(TCP) && !self.is_fragment;
@@ -162,24 +181,5 @@ impl<'a> Received<'a> {
         let kind = if self.from.is_ipv4() { IPV4 } else { IPV6 };
         debug_assert!(packet.len() <= usize::from(u16::MAX) - ETHERNET_LEN);
         ethernet(from, to, kind, packet)
-    }
-}
-
-fn is_group(mac: Mac) -> bool {
-    mac[0] & 1 != 0
-}
-
-/// Whether an address is that of one host, as far as the address itself says. What is everybody on a network follows from the
-/// network, and is for flows to exclude.
-fn is_host(address: IpAddr) -> bool {
-    match address {
-        // 0.0.0.0/8 and 240.0.0.0/4, which contains the broadcast address, are no hosts' (RFC 6890).
-        IpAddr::V4(v4) => v4.octets()[0] != 0 && v4.octets()[0] < 224 && !Ipv4Addr::is_loopback(&v4),
-        IpAddr::V6(v6) => {
-            !v6.is_multicast()
-                && v6 != Ipv6Addr::UNSPECIFIED
-                && !v6.is_loopback()
-                && v6.to_ipv4_mapped().is_none()
-        }
     }
 }

@@ -3,14 +3,11 @@
 use std::net::IpAddr;
 
 use etherparse::{TcpHeader, TcpHeaderSlice};
-use frame_builder::{Ipv4, Ipv6, TCP};
+use frame_builder::TCP;
 
 use crate::Silence;
+use crate::headers::{ipv4, ipv6};
 use crate::received::Received;
-
-const TTL: u8 = 64;
-/// An atomic packet, whose identification means nothing (RFC 6864, 4.1).
-const DONT_FRAGMENT: u16 = 0x4000;
 
 /// The packet of a reset that answers this segment.
 ///
@@ -34,14 +31,12 @@ pub(crate) fn reset(received: &Received<'_>, segment: TcpHeaderSlice<'_>) -> Res
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let sum = header.calc_checksum_ipv4_raw(from.octets(), to.octets(), &[]);
             header.checksum = sum.map_err(|_| Silence::Damaged)?;
-            let packet =
-                Ipv4 { identification: 0, fragment: DONT_FRAGMENT, ttl: TTL, ..Ipv4::new(from, to, TCP) };
-            Ok(packet.packet(&header.to_bytes()))
+            Ok(ipv4(from, to, TCP).packet(&header.to_bytes()))
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             let sum = header.calc_checksum_ipv6_raw(from.octets(), to.octets(), &[]);
             header.checksum = sum.map_err(|_| Silence::Damaged)?;
-            Ok(Ipv6 { hops: TTL, ..Ipv6::new(from, to, TCP) }.packet(&header.to_bytes()))
+            Ok(ipv6(from, to, TCP).packet(&header.to_bytes()))
         }
         _ => Err(Silence::Damaged),
     }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Why a packet gets no answer. The order is the one in which they are checked.
+/// Why a packet gets no answer. The order is the one in which they are checked; those of requests are between the ones of errors and the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Silence {
     /// Neither IPv4 nor IPv6.
     NotIp,
-    /// A header is cut off or contradicts itself, or the checksum of an IPv4 header is wrong.
+    /// A header or a request is cut off or contradicts itself, or a checksum is wrong.
     Damaged,
-    /// The frame was sent to a group.
+    /// The frame was sent to a group, or claims to be from one.
     GroupFrame,
     /// The destination is a group or everybody (RFC 1812, 4.3.2.7; RFC 4443, 2.4 (e.3)).
     ToGroup,
@@ -25,13 +25,21 @@ pub enum Silence {
     NoAddress,
     /// The packet claims to be from the address that would answer.
     FromItself,
+    /// The number of the reason is none: the flow and this process are of different versions.
+    UnknownReason,
+    /// The packet is no request of the kind that the flow asks to answer.
+    NoRequest,
+    /// A fragment of a request, which is answered whole or not at all.
+    Fragment,
+    /// The hop limit is not 255, so a router has forwarded the solicitation (RFC 4861, 6.1.1).
+    Forwarded,
     /// The receiver has got its share of answers; see [`Limit`](crate::Limit).
     Limited,
 }
 
 impl Silence {
     /// All of them.
-    pub const ALL: [Silence; 11] = [
+    pub const ALL: [Silence; 15] = [
         Silence::NotIp,
         Silence::Damaged,
         Silence::GroupFrame,
@@ -42,6 +50,10 @@ impl Silence {
         Silence::IsReset,
         Silence::NoAddress,
         Silence::FromItself,
+        Silence::UnknownReason,
+        Silence::NoRequest,
+        Silence::Fragment,
+        Silence::Forwarded,
         Silence::Limited,
     ];
 
@@ -58,6 +70,10 @@ impl Silence {
             Silence::IsReset => "is_reset",
             Silence::NoAddress => "no_address",
             Silence::FromItself => "from_itself",
+            Silence::UnknownReason => "unknown_reason",
+            Silence::NoRequest => "no_request",
+            Silence::Fragment => "fragment",
+            Silence::Forwarded => "forwarded",
             Silence::Limited => "limited",
         }
     }
@@ -67,8 +83,8 @@ impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Silence::NotIp => "the packet is neither IPv4 nor IPv6",
-            Silence::Damaged => "a header is cut off or damaged",
-            Silence::GroupFrame => "the frame was sent to a group",
+            Silence::Damaged => "a header or the request is cut off or damaged",
+            Silence::GroupFrame => "the frame was sent to a group, or claims to be from one",
             Silence::ToGroup => "the destination is a group",
             Silence::FromNobody => "the source is not the address of one host",
             Silence::LaterFragment => "the packet is a fragment other than the first",
@@ -76,6 +92,12 @@ impl fmt::Display for Silence {
             Silence::IsReset => "the packet is a TCP reset",
             Silence::NoAddress => "there is no address of this IP version to answer from",
             Silence::FromItself => "the packet claims to be from the address that would answer",
+            Silence::UnknownReason => {
+                "the flow gives a reason that is not known: run the version of weft that the controller has"
+            }
+            Silence::NoRequest => "the packet is not the request that the flow asks to answer",
+            Silence::Fragment => "the request is a fragment",
+            Silence::Forwarded => "the solicitation comes from another network",
             Silence::Limited => "the receiver has got its share of answers",
         })
     }

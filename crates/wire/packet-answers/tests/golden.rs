@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use packet_answers::{Address, Reason, Silence, answer};
+use packet_answers::{Address, Reason, Silence, answer_error as answer};
 
 /// Bytes as hexadecimal, with blanks anywhere and comments behind `#`.
-fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: String = text
         .lines()
         .filter_map(|line| line.split('#').next())
@@ -17,7 +17,7 @@ fn hex(text: &str) -> Vec<u8> {
 }
 
 /// A frame in which `____` stands for the checksum of an IPv4 header without options.
-fn question(text: &str) -> Vec<u8> {
+pub(crate) fn question(text: &str) -> Vec<u8> {
     let mut frame = hex(&text.replace("____", "0000"));
     if text.contains("____") {
         let sum = frame_builder::checksum(&[&frame[14..34]]);
@@ -35,12 +35,12 @@ fn addresses() -> Vec<Address> {
 }
 
 /// A datagram to port 33434, as of traceroute.
-const UDP4: &str = "
+pub(crate) const UDP4: &str = "
     0200000000ff 020000000001 0800
     45 00 0020 1234 0000 01 11 ____ 0a000101 0a000201 # TTL 1, UDP, from 10.0.1.1 to 10.0.2.1
     c350 829a 000c 0000 61626364";
 
-const UDP6: &str = "
+pub(crate) const UDP6: &str = "
     0200000000ff 020000000001 86dd
     60000000 000c 11 01 fd010000000000000000000000000001 fd020000000000000000000000000001
     c350 829a 000c abcd 61626364";

@@ -1,5 +1,7 @@
 //! Answers byte by byte, and what holds for all of them.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it did not expect")]
 
+mod advertisements;
 mod golden;
+mod instructions;
 mod properties;

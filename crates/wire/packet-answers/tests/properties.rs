@@ -5,18 +5,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use frame_builder::{
     Endpoints, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, TCP, UDP, checksum, ethernet, icmp, tcp, udp,
 };
-use openflow_rs::{Field, Subfield};
-use packet_answers::{Address, Instruction, Operand, Reason, Silence, answer};
+use packet_answers::{Address, Answered, Instruction, Reason, Receiver, Silence, answer_error as answer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-fn mac() -> impl Strategy<Value = [u8; 6]> {
+pub(crate) fn mac() -> impl Strategy<Value = [u8; 6]> {
     any::<[u8; 5]>().prop_map(|[a, b, c, d, e]| [2, a, b, c, d, e])
 }
 
 /// A packet that is mostly in order: one protocol in four, any addresses.
-fn frames() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn frames() -> impl Strategy<Value = Vec<u8>> {
     let payload = vec(any::<u8>(), 0..1600);
     let addresses = (any::<u32>(), any::<u32>(), any::<u128>(), any::<u128>());
     (mac(), mac(), any::<bool>(), 0..4_u8, addresses, any::<[u8; 4]>(), payload).prop_map(
@@ -43,7 +42,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-fn own() -> impl Strategy<Value = Vec<Address>> {
+pub(crate) fn own() -> impl Strategy<Value = Vec<Address>> {
     let ipv4 = (any::<u32>(), 0..=32_u8).prop_map(|(bits, prefix)| (IpAddr::V4(bits.into()), prefix));
     let ipv6 = (any::<u128>(), 0..=128_u8).prop_map(|(bits, prefix)| (IpAddr::V6(bits.into()), prefix));
     vec(prop_oneof![ipv4, ipv6].prop_map(|(address, prefix)| Address { address, prefix }), 0..5)
@@ -54,7 +53,7 @@ fn reason() -> impl Strategy<Value = Reason> {
 }
 
 /// Checks the checksums of an answer, and returns its IP packet's source and destination.
-fn verified(frame: &[u8]) -> (IpAddr, IpAddr) {
+pub(crate) fn verified(frame: &[u8]) -> (IpAddr, IpAddr) {
     let packet = &frame[14..];
     if frame[12..14] == IPV4.to_be_bytes() {
         assert_eq!(checksum(&[&packet[..20]]), 0, "the header");
@@ -79,12 +78,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_gotis_in_order_bounded_and_for_the_sender(
+    fn an_answer_is_in_order_bounded_and_for_the_sender(
         frame in frames(), reason in reason(), mtu: u32, own in own()
     ) {
         let Ok(got) = answer(&frame, reason, mtu, &own) else { return Ok(()) };
         let (from, to) = verified(&got.frame);
-        prop_assert_eq!(to, got.to);
+        prop_assert_eq!(Receiver::Ip(to), got.to);
+        prop_assert_eq!(Answered::Error(reason), got.kind);
         prop_assert_eq!(&got.frame[..12], &[&frame[6..12], &frame[..6]].concat()[..]);
         let longest = if from.is_ipv4() { 576 } else { 1280 };
         prop_assert!(got.frame.len() <= 14 + longest);
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_have_an_gotor_a_reason_for_none(bytes in vec(any::<u8>(), 0..200), reason in reason(), own in own()) {
+    fn any_bytes_have_an_answer_or_a_reason_for_none(bytes in vec(any::<u8>(), 0..200), reason in reason(), own in own()) {
         let _ = answer(&bytes, reason, 0, &own);
         let _ = Instruction::decode(&bytes);
     }
@@ -121,27 +121,12 @@ proptest! {
             verified(&answer.frame);
         }
     }
-
-    #[test]
-    fn instructions_come_back_as_they_were(
-        reason: u16, start in 0..16_u16, bits in 1..=16_u16, mut own in own(), table: u8
-    ) {
-        own.sort_by_key(|own| own.address.is_ipv6());
-        let field = Subfield::new(Field::Reg9, start, bits).unwrap();
-        let actions = format!("set_field:0x{table:x}->metadata,resubmit(,{})", table.min(254)).parse().unwrap();
-        let instruction =
-            Instruction { reason: Operand::Constant(reason), mtu: Operand::Field(field), addresses: own, actions };
-        let bytes = instruction.encode();
-        prop_assert_eq!(Instruction::decode(&bytes), Ok(instruction.clone()));
-        let whole = bytes.len() - instruction.actions.list_to_wire().len();
-        for length in 0..whole {
-            prop_assert!(Instruction::decode(&bytes[..length]).is_err());
-        }
-    }
 }
 
 #[test]
-fn each_silence_has_a_name_of_its_own() {
-    let names: std::collections::BTreeSet<&str> = Silence::ALL.iter().map(|silence| silence.name()).collect();
-    assert_eq!(names.len(), Silence::ALL.len());
+fn each_count_has_a_name_of_its_own() {
+    let silences = Silence::ALL.iter().map(|silence| silence.name());
+    let names: std::collections::BTreeSet<&str> =
+        silences.chain(Answered::ALL.iter().map(|kind| kind.name())).collect();
+    assert_eq!(names.len(), Silence::ALL.len() + Answered::ALL.len());
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use openflow_rs::action::{CtClear, DecTtl, GotoTable, Group, PopVlan, PushVlan, WriteMetadata};
 use openflow_rs::{Action, Actions, Field, MacAddr, Packed, PortNo, Subfield};
 
-use packet_answers::{Address, Instruction, Operand};
+use packet_answers::{Address, Ask, ErrorAsk, Instruction, Operand};
 
 use super::define::entry;
 use super::openflow_examples::{set_examples, set_masked_examples};
@@ -120,7 +120,8 @@ fn respond(question: &str, from: &[InterfaceAddress], into: Actions) -> Result<A
     };
     let address = |own: &InterfaceAddress| Address { address: own.ip(), prefix: own.net().prefix_len() };
     let addresses = from.iter().map(address).collect();
-    Ok(one(Instruction { reason: part(16)?, mtu: part(0)?, addresses, actions: into }.action()))
+    let ask = Ask::Error(ErrorAsk { reason: part(16)?, mtu: part(0)?, addresses });
+    Ok(one(Instruction { ask, kept: Vec::new(), actions: into }.action()))
 }
 
 pub(super) fn functions() -> Vec<Function> {

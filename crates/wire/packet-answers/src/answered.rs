@@ -1,0 +1,57 @@
+//! An answer, its kind and its receiver.
+
+use std::net::IpAddr;
+
+use frame_builder::Mac;
+
+use crate::Reason;
+
+/// An answer and its receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The whole frame. The MAC addresses of an error are those of the packet, exchanged; whoever routes it writes others.
+    pub frame: Vec<u8>,
+    /// Who gets it, and has a limit for it.
+    pub to: Receiver,
+    /// The kind by which it is counted.
+    pub kind: Answered,
+}
+
+/// Who gets an answer, as far as [`Limit`](crate::Limit) tells receivers apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Receiver {
+    /// The source of a packet that gets an error.
+    Ip(IpAddr),
+    /// A machine on the same network, which may not have an IP address yet.
+    Mac(Mac),
+}
+
+/// The kind of an answer, by which it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Answered {
+    /// An ICMP error or a TCP reset.
+    Error(Reason),
+    /// A router advertisement.
+    RouterAdvertisement,
+}
+
+impl Answered {
+    /// All of them.
+    pub const ALL: [Answered; 7] = [
+        Answered::Error(Reason::TimeExceeded),
+        Answered::Error(Reason::NoRoute),
+        Answered::Error(Reason::HostUnreachable),
+        Answered::Error(Reason::Closed),
+        Answered::Error(Reason::TooBig),
+        Answered::Error(Reason::Rejected),
+        Answered::RouterAdvertisement,
+    ];
+
+    /// The name by which it is counted.
+    pub fn name(self) -> &'static str {
+        match self {
+            Answered::Error(reason) => reason.name(),
+            Answered::RouterAdvertisement => "router_advertisement",
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What flows say, as bytes and back.
+
+use openflow_rs::{Actions, Field, Match, Subfield};
+use packet_answers::{
+    Advertisement, Ask, ErrorAsk, Instruction, Malformed, Operand, Preference, Reason, Receiver, Silence,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::properties::{frames, mac, own};
+
+fn subfield() -> impl Strategy<Value = Subfield> {
+    (0..16_u16, 1..=16_u16).prop_map(|(start, bits)| Subfield::new(Field::Reg9, start, bits).unwrap())
+}
+
+fn error() -> impl Strategy<Value = Ask> {
+    (any::<u16>(), subfield(), own()).prop_map(|(reason, mtu, mut addresses)| {
+        // The format has those of IPv4 first.
+        addresses.sort_by_key(|own| own.address.is_ipv6());
+        Ask::Error(ErrorAsk { reason: Operand::Constant(reason), mtu: Operand::Field(mtu), addresses })
+    })
+}
+
+pub(crate) fn advertisement() -> impl Strategy<Value = Advertisement> {
+    let preference = select(vec![Preference::High, Preference::Medium, Preference::Low]);
+    let prefix = prop_oneof![Just(64), 0..=128_u8];
+    let prefixes = vec((any::<u128>().prop_map(Into::into), prefix), 0..50);
+    let dns = vec(any::<u128>().prop_map(Into::into), 0..90);
+    (mac(), any::<[bool; 3]>(), any::<u16>(), preference, any::<u16>(), prefixes, dns).prop_map(
+        |(mac, [managed, other, autonomous], lifetime, preference, mtu, prefixes, dns)| Advertisement {
+            mac,
+            managed,
+            other,
+            autonomous,
+            lifetime,
+            preference,
+            mtu,
+            prefixes,
+            dns,
+        },
+    )
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![error(), advertisement().prop_map(Ask::Advertisement)]
+}
+
+fn instruction() -> impl Strategy<Value = Instruction> {
+    (ask(), vec(subfield(), 0..4), any::<u8>()).prop_map(|(ask, kept, table)| {
+        let actions = format!("set_field:0x{table:x}->metadata,resubmit(,{})", table.min(254));
+        Instruction { ask, kept, actions: actions.parse().unwrap() }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn instructions_come_back_as_they_were(instruction in instruction()) {
+        let bytes = instruction.encode();
+        prop_assert_eq!(Instruction::decode(&bytes), Ok(instruction.clone()));
+        let whole = bytes.len() - instruction.actions.list_to_wire().len();
+        for length in 0..whole {
+            prop_assert!(Instruction::decode(&bytes[..length]).is_err());
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_read_are_written_as_they_were(
+        instruction in instruction(), damage in vec((0..80_usize, any::<u8>()), 1..4), tail in vec(any::<u8>(), 0..64)
+    ) {
+        let mut bytes = instruction.encode();
+        bytes.extend(tail);
+        for (at, byte) in damage {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        if let Ok(read) = Instruction::decode(&bytes) {
+            prop_assert_eq!(Instruction::decode(&read.encode()), Ok(read));
+        }
+    }
+
+    #[test]
+    fn no_packet_ends_the_process(instruction in instruction(), frame in frames(), bytes in vec(any::<u8>(), 0..300)) {
+        let _ = instruction.answer(&frame, &Match::any());
+        let _ = instruction.answer(&bytes, &Match::any());
+    }
+}
+
+fn of_reason(reason: Operand) -> Instruction {
+    Instruction {
+        ask: Ask::Error(ErrorAsk { reason, mtu: Operand::Constant(0), addresses: Vec::new() }),
+        kept: vec!["reg3[4..11]".parse().unwrap(), "reg5".parse().unwrap()],
+        actions: "resubmit(,27)".parse().unwrap(),
+    }
+}
+
+#[test]
+fn kept_fields_are_set_again_before_the_actions() {
+    let metadata: Match = "reg3=0xabcd,reg9=7".parse().unwrap();
+    let wanted: Actions = "load:0xbc->reg3[4..11],load:0->reg5,resubmit(,27)".parse().unwrap();
+    assert_eq!(of_reason(Operand::Constant(1)).actions_for(&metadata), wanted);
+}
+
+#[test]
+fn a_reason_comes_from_a_field_and_must_be_known() {
+    let instruction = of_reason(Operand::Field("reg9[0..3]".parse().unwrap()));
+    let frame = crate::golden::question(crate::golden::UDP4);
+    let answer = instruction.answer(&frame, &"reg9=0x13".parse().unwrap()).unwrap();
+    assert_eq!(answer.kind.name(), Reason::HostUnreachable.name());
+    assert_eq!(answer.to, Receiver::Ip("10.0.1.1".parse().unwrap()));
+    assert_eq!(instruction.answer(&frame, &"reg9=9".parse().unwrap()), Err(Silence::UnknownReason));
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    let bytes = of_reason(Operand::Constant(1)).encode();
+    let changed = |at: usize, byte: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = byte;
+        Instruction::decode(&bytes).unwrap_err()
+    };
+    assert_eq!(changed(0, 2), Malformed::Version(2));
+    assert_eq!(changed(1, 99), Malformed::Kind(99));
+    assert_eq!(Instruction::decode(&bytes[..2]), Err(Malformed::Short));
+    let kept = Instruction { kept: vec!["in_port".parse().unwrap()], ..of_reason(Operand::Constant(1)) };
+    assert!(Instruction::decode(&kept.encode()).is_ok(), "the port can be set");
+    let kept = Instruction { kept: vec!["ct_state".parse().unwrap()], ..of_reason(Operand::Constant(1)) };
+    let error = Instruction::decode(&kept.encode()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the userdata of the flow keeps NXM_NX_CT_STATE[], which no action can set"
+    );
+}
