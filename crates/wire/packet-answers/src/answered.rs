@@ -33,11 +33,17 @@ pub enum Answered {
     Error(Reason),
     /// A router advertisement.
     RouterAdvertisement,
+    /// A DHCP server offers an address.
+    Dhcpv4Offer,
+    /// A DHCP server says that the client has the address, or informs one that needs none.
+    Dhcpv4Ack,
+    /// A DHCP server forbids the client to use an address.
+    Dhcpv4Nak,
 }
 
 impl Answered {
     /// All of them.
-    pub const ALL: [Answered; 7] = [
+    pub const ALL: [Answered; 10] = [
         Answered::Error(Reason::TimeExceeded),
         Answered::Error(Reason::NoRoute),
         Answered::Error(Reason::HostUnreachable),
@@ -45,6 +51,9 @@ impl Answered {
         Answered::Error(Reason::TooBig),
         Answered::Error(Reason::Rejected),
         Answered::RouterAdvertisement,
+        Answered::Dhcpv4Offer,
+        Answered::Dhcpv4Ack,
+        Answered::Dhcpv4Nak,
     ];
 
     /// The name by which it is counted.
@@ -52,6 +61,9 @@ impl Answered {
         match self {
             Answered::Error(reason) => reason.name(),
             Answered::RouterAdvertisement => "router_advertisement",
+            Answered::Dhcpv4Offer => "dhcpv4_offer",
+            Answered::Dhcpv4Ack => "dhcpv4_ack",
+            Answered::Dhcpv4Nak => "dhcpv4_nak",
         }
     }
 }

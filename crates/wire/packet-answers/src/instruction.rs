@@ -5,7 +5,7 @@ use openflow_rs::{Action, Actions, Match, Subfield};
 
 use crate::error_ask::value_of;
 use crate::userdata::{Malformed, Reader, VERSION, countable};
-use crate::{Advertisement, Answer, ErrorAsk, Silence};
+use crate::{Advertisement, Answer, Dhcpv4Offer, ErrorAsk, Silence};
 
 /// The number by which flows name the responder of their host (`id` of the action `controller`).
 pub const CONTROLLER_ID: u16 = 7;
@@ -28,16 +28,20 @@ pub enum Ask {
     Error(ErrorAsk),
     /// A router advertisement. Kind 2.
     Advertisement(Advertisement),
+    /// What a DHCP server says to its one client. Kind 3.
+    Dhcpv4(Dhcpv4Offer),
 }
 
 impl Ask {
     const ERROR: u8 = 1;
     const ADVERTISEMENT: u8 = 2;
+    const DHCPV4: u8 = 3;
 
     fn kind(&self) -> u8 {
         match self {
             Ask::Error(_) => Ask::ERROR,
             Ask::Advertisement(_) => Ask::ADVERTISEMENT,
+            Ask::Dhcpv4(_) => Ask::DHCPV4,
         }
     }
 
@@ -45,6 +49,7 @@ impl Ask {
         match self {
             Ask::Error(error) => error.encode(out),
             Ask::Advertisement(advertisement) => advertisement.encode(out),
+            Ask::Dhcpv4(offer) => offer.encode(out),
         }
     }
 
@@ -52,6 +57,7 @@ impl Ask {
         match kind {
             Ask::ERROR => ErrorAsk::decode(reader).map(Ask::Error),
             Ask::ADVERTISEMENT => Advertisement::decode(reader).map(Ask::Advertisement),
+            Ask::DHCPV4 => Dhcpv4Offer::decode(reader).map(Ask::Dhcpv4),
             other => Err(Malformed::Kind(other)),
         }
     }
@@ -63,7 +69,7 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 1 | 1, the version |
-    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements |
+    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP |
     /// | 1 | the number of fields that are kept |
     /// | 6 each | the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira |
     /// | as the kind | what the answer says; see below |
@@ -89,6 +95,18 @@ impl Instruction {
     /// | 1, 1 | the numbers of prefixes and DNS servers |
     /// | 17 each | a prefix, and its length |
     /// | 16 each | the address of a DNS server |
+    ///
+    /// Of DHCP:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 4, 1 | the address of the client, and the length of its network's prefix |
+    /// | 4, 6 | the IP address and the MAC address of the server |
+    /// | 6 | the MAC address of the client |
+    /// | 4 | the lease in seconds |
+    /// | 4 | the next server, or zeros |
+    /// | 1 | the number of options |
+    /// | 1, 2, … each | the code of an option, the length of its value, and the value |
     ///
     /// A list of more items than its number can say is cut after those.
     pub fn encode(&self) -> Vec<u8> {
@@ -133,6 +151,7 @@ impl Instruction {
         match &self.ask {
             Ask::Error(error) => error.answer(frame, metadata),
             Ask::Advertisement(advertisement) => advertisement.answer(frame),
+            Ask::Dhcpv4(offer) => offer.answer(frame),
         }
     }
 

@@ -22,6 +22,9 @@
 
 mod advertisement;
 mod answered;
+mod datagram;
+mod dhcp_options;
+mod dhcpv4;
 mod error;
 mod error_ask;
 mod headers;
@@ -39,6 +42,8 @@ pub use advertisement::{
     Advertisement, DNS_LIFETIME, HOP_LIMIT, INTERVAL_MAX, PREFIX_PREFERRED, PREFIX_VALID, Preference,
 };
 pub use answered::{Answer, Answered, Receiver};
+pub use dhcp_options::{BadOption, Form, NAMES, OptionName, dhcp_option, domain_search};
+pub use dhcpv4::Dhcpv4Offer;
 pub use error_ask::{Address, ErrorAsk, Operand};
 pub use headers::link_local;
 pub use instruction::{Ask, CONTROLLER_ID, Instruction};

@@ -33,13 +33,25 @@ pub enum Silence {
     Fragment,
     /// The hop limit is not 255, so a router has forwarded the solicitation (RFC 4861, 6.1.1).
     Forwarded,
+    /// A request of another client than the one that the flow has an answer for.
+    OtherClient,
+    /// A request for another server.
+    OtherServer,
+    /// A relay agent has forwarded the request: the client is on another network.
+    Relayed,
+    /// BOOTP without DHCP, which leases nothing.
+    Bootp,
+    /// A client gives its address back. Nothing is stored, and nobody expects an answer (RFC 2131, 4.3.4).
+    Released,
+    /// A client says that somebody else uses its address (RFC 2131, 4.3.3): an address is in conflict.
+    Declined,
     /// The receiver has got its share of answers; see [`Limit`](crate::Limit).
     Limited,
 }
 
 impl Silence {
     /// All of them.
-    pub const ALL: [Silence; 15] = [
+    pub const ALL: [Silence; 21] = [
         Silence::NotIp,
         Silence::Damaged,
         Silence::GroupFrame,
@@ -54,6 +66,12 @@ impl Silence {
         Silence::NoRequest,
         Silence::Fragment,
         Silence::Forwarded,
+        Silence::OtherClient,
+        Silence::OtherServer,
+        Silence::Relayed,
+        Silence::Bootp,
+        Silence::Released,
+        Silence::Declined,
         Silence::Limited,
     ];
 
@@ -74,6 +92,12 @@ impl Silence {
             Silence::NoRequest => "no_request",
             Silence::Fragment => "fragment",
             Silence::Forwarded => "forwarded",
+            Silence::OtherClient => "other_client",
+            Silence::OtherServer => "other_server",
+            Silence::Relayed => "relayed",
+            Silence::Bootp => "bootp",
+            Silence::Released => "released",
+            Silence::Declined => "declined",
             Silence::Limited => "limited",
         }
     }
@@ -98,6 +122,14 @@ impl fmt::Display for Silence {
             Silence::NoRequest => "the packet is not the request that the flow asks to answer",
             Silence::Fragment => "the request is a fragment",
             Silence::Forwarded => "the solicitation comes from another network",
+            Silence::OtherClient => {
+                "the request is of another client than the one that the flow has an answer for"
+            }
+            Silence::OtherServer => "the request is for another server",
+            Silence::Relayed => "a relay agent has forwarded the request",
+            Silence::Bootp => "the request is BOOTP without DHCP",
+            Silence::Released => "the client gives its address back",
+            Silence::Declined => "the client says that somebody else uses its address: find who does",
             Silence::Limited => "the receiver has got its share of answers",
         })
     }

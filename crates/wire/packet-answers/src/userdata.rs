@@ -80,6 +80,10 @@ impl<'a> Reader<'a> {
         self.take().map(u16::from_be_bytes)
     }
 
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+        self.take().map(u32::from_be_bytes)
+    }
+
     pub(crate) fn mac(&mut self) -> Result<Mac, Malformed> {
         self.take()
     }
@@ -96,6 +100,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn prefix(&mut self, most: u8) -> Result<u8, Malformed> {
         let bits = self.u8()?;
         if bits > most { Err(Malformed::Prefix(bits)) } else { Ok(bits) }
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, behind) = self.0.split_at_checked(length).ok_or(Malformed::Short)?;
+        self.0 = behind;
+        Ok(taken)
     }
 
     /// So many items, each read by the same function.

@@ -24,7 +24,7 @@ fn router() -> Advertisement {
     }
 }
 
-/// From fe80::ff:fe00:1 to all routers, with its MAC address. `____` is the checksum.
+/// From `fe80::ff:fe00:1` to all routers, with its MAC address. `____` is the checksum.
 const SOLICITATION: &str = "
     333300000002 020000000001 86dd
     60000000 0010 3a ff fe80000000000000000000fffe000001 ff020000000000000000000000000002

@@ -8,6 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::dhcpv4::offer;
 use crate::properties::{frames, mac, own};
 
 fn subfield() -> impl Strategy<Value = Subfield> {
@@ -43,7 +44,7 @@ pub(crate) fn advertisement() -> impl Strategy<Value = Advertisement> {
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
-    prop_oneof![error(), advertisement().prop_map(Ask::Advertisement)]
+    prop_oneof![error(), advertisement().prop_map(Ask::Advertisement), offer().prop_map(Ask::Dhcpv4)]
 }
 
 fn instruction() -> impl Strategy<Value = Instruction> {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at what it did not expect")]
 
 mod advertisements;
+mod dhcp_options;
+mod dhcpv4;
 mod golden;
 mod instructions;
 mod properties;
