@@ -39,11 +39,17 @@ pub enum Answered {
     Dhcpv4Ack,
     /// A DHCP server forbids the client to use an address.
     Dhcpv4Nak,
+    /// A `DHCPv6` server says what it has.
+    Dhcpv6Advertise,
+    /// A `DHCPv6` server gives or confirms what it has.
+    Dhcpv6Reply,
+    /// A `DHCPv6` client says that somebody else uses its address, and the server has read it: an address is in conflict.
+    Dhcpv6Declined,
 }
 
 impl Answered {
     /// All of them.
-    pub const ALL: [Answered; 10] = [
+    pub const ALL: [Answered; 13] = [
         Answered::Error(Reason::TimeExceeded),
         Answered::Error(Reason::NoRoute),
         Answered::Error(Reason::HostUnreachable),
@@ -54,6 +60,9 @@ impl Answered {
         Answered::Dhcpv4Offer,
         Answered::Dhcpv4Ack,
         Answered::Dhcpv4Nak,
+        Answered::Dhcpv6Advertise,
+        Answered::Dhcpv6Reply,
+        Answered::Dhcpv6Declined,
     ];
 
     /// The name by which it is counted.
@@ -64,6 +73,9 @@ impl Answered {
             Answered::Dhcpv4Offer => "dhcpv4_offer",
             Answered::Dhcpv4Ack => "dhcpv4_ack",
             Answered::Dhcpv4Nak => "dhcpv4_nak",
+            Answered::Dhcpv6Advertise => "dhcpv6_advertise",
+            Answered::Dhcpv6Reply => "dhcpv6_reply",
+            Answered::Dhcpv6Declined => "dhcpv6_declined",
         }
     }
 }

@@ -5,7 +5,7 @@ use openflow_rs::{Action, Actions, Match, Subfield};
 
 use crate::error_ask::value_of;
 use crate::userdata::{Malformed, Reader, VERSION, countable};
-use crate::{Advertisement, Answer, Dhcpv4Offer, ErrorAsk, Silence};
+use crate::{Advertisement, Answer, Dhcpv4Offer, Dhcpv6Offer, ErrorAsk, Silence};
 
 /// The number by which flows name the responder of their host (`id` of the action `controller`).
 pub const CONTROLLER_ID: u16 = 7;
@@ -30,18 +30,22 @@ pub enum Ask {
     Advertisement(Advertisement),
     /// What a DHCP server says to its one client. Kind 3.
     Dhcpv4(Dhcpv4Offer),
+    /// What a `DHCPv6` server says to its one client. Kind 4.
+    Dhcpv6(Dhcpv6Offer),
 }
 
 impl Ask {
     const ERROR: u8 = 1;
     const ADVERTISEMENT: u8 = 2;
     const DHCPV4: u8 = 3;
+    const DHCPV6: u8 = 4;
 
     fn kind(&self) -> u8 {
         match self {
             Ask::Error(_) => Ask::ERROR,
             Ask::Advertisement(_) => Ask::ADVERTISEMENT,
             Ask::Dhcpv4(_) => Ask::DHCPV4,
+            Ask::Dhcpv6(_) => Ask::DHCPV6,
         }
     }
 
@@ -50,6 +54,7 @@ impl Ask {
             Ask::Error(error) => error.encode(out),
             Ask::Advertisement(advertisement) => advertisement.encode(out),
             Ask::Dhcpv4(offer) => offer.encode(out),
+            Ask::Dhcpv6(offer) => offer.encode(out),
         }
     }
 
@@ -58,6 +63,7 @@ impl Ask {
             Ask::ERROR => ErrorAsk::decode(reader).map(Ask::Error),
             Ask::ADVERTISEMENT => Advertisement::decode(reader).map(Ask::Advertisement),
             Ask::DHCPV4 => Dhcpv4Offer::decode(reader).map(Ask::Dhcpv4),
+            Ask::DHCPV6 => Dhcpv6Offer::decode(reader).map(Ask::Dhcpv6),
             other => Err(Malformed::Kind(other)),
         }
     }
@@ -69,7 +75,7 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 1 | 1, the version |
-    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP |
+    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6` |
     /// | 1 | the number of fields that are kept |
     /// | 6 each | the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira |
     /// | as the kind | what the answer says; see below |
@@ -107,6 +113,17 @@ impl Instruction {
     /// | 4 | the next server, or zeros |
     /// | 1 | the number of options |
     /// | 1, 2, … each | the code of an option, the length of its value, and the value |
+    ///
+    /// Of `DHCPv6`:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 6, 6 | the MAC addresses of the server and of the client |
+    /// | 4, 4 | the preferred and the valid lifetime of addresses in seconds |
+    /// | 1, 1 | the numbers of addresses and DNS servers |
+    /// | 2 | the length of the domains in which names are searched |
+    /// | 16 each | the addresses, and then the DNS servers |
+    /// | that length | the domains as DNS has them |
     ///
     /// A list of more items than its number can say is cut after those.
     pub fn encode(&self) -> Vec<u8> {
@@ -152,6 +169,7 @@ impl Instruction {
             Ask::Error(error) => error.answer(frame, metadata),
             Ask::Advertisement(advertisement) => advertisement.answer(frame),
             Ask::Dhcpv4(offer) => offer.answer(frame),
+            Ask::Dhcpv6(offer) => offer.answer(frame),
         }
     }
 

@@ -1,8 +1,9 @@
 //! The answers that flows cannot build, because no action of Open vSwitch inserts bytes into a packet.
 //!
 //! A flow hands a packet over with an [`Instruction`] in its `userdata`, which says what is asked and what the answer needs to know.
-//! [`Instruction::answer`] builds the answer from both, or gives the reason for silence ([`Silence`]). It keeps no state, reads no clock and has no I/O, so
-//! the process on a host, the simulator and the tests get the same answers.
+//! [`Instruction::answer`] builds the answer from both, or gives the reason for silence ([`Silence`]): an ICMP error or a TCP reset, a
+//! router advertisement, or a message of a DHCP server. It keeps no state, reads no clock and has no I/O, so the process on a host, the
+//! simulator and the tests get the same answers.
 //!
 //! Flows already exclude most packets that must not be answered. This crate checks all of it again: two responders that answer each
 //! other would never stop, and a flow may be wrong.
@@ -25,6 +26,7 @@ mod answered;
 mod datagram;
 mod dhcp_options;
 mod dhcpv4;
+mod dhcpv6;
 mod error;
 mod error_ask;
 mod headers;
@@ -44,6 +46,7 @@ pub use advertisement::{
 pub use answered::{Answer, Answered, Receiver};
 pub use dhcp_options::{BadOption, Form, NAMES, OptionName, dhcp_option, domain_search};
 pub use dhcpv4::Dhcpv4Offer;
+pub use dhcpv6::Dhcpv6Offer;
 pub use error_ask::{Address, ErrorAsk, Operand};
 pub use headers::link_local;
 pub use instruction::{Ask, CONTROLLER_ID, Instruction};

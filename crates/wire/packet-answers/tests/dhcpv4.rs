@@ -143,6 +143,27 @@ fn a_client_that_discovers_is_offered_its_address() {
     assert_eq!((got.to, got.kind), (Receiver::Mac(CLIENT_MAC), Answered::Dhcpv4Offer));
 }
 
+#[test]
+fn a_refusal_goes_to_all_and_is_padded() {
+    let wanted = [
+        "ffffffffffff 0200000000fe 0800
+         45 00 0148 0000 4000 40 11 2ea8 0a0000fe ffffffff
+         0043 0044 0134 6c49
+         02 01 06 00 a1b2c3d4 0000 0000
+         00000000 00000000 00000000 00000000
+         020000000001 00000000000000000000",
+        &"00".repeat(192),
+        "63825363
+         35 01 06 36 04 0a0000fe               # refused by 10.0.0.254
+         38 20 7468652061646472657373206973206e6f74207468697320636c69656e742773
+         ff",
+    ];
+    let mut wanted = hex(&wanted.join("\n"));
+    wanted.resize(42 + 300, 0);
+    let got = asked(&server(), &message("35 01 03 32 04 0a000008").frame()).unwrap();
+    assert_eq!(got.frame, wanted, "{:02x?}", got.frame);
+}
+
 const OURS: &str = "36 04 0a0000fe";
 const ADDRESS: &str = "32 04 0a000007";
 const OTHER: &str = "32 04 0a000008";

@@ -8,8 +8,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::dhcpv4::offer;
 use crate::properties::{frames, mac, own};
+use crate::{dhcpv4, dhcpv6};
 
 fn subfield() -> impl Strategy<Value = Subfield> {
     (0..16_u16, 1..=16_u16).prop_map(|(start, bits)| Subfield::new(Field::Reg9, start, bits).unwrap())
@@ -44,7 +44,12 @@ pub(crate) fn advertisement() -> impl Strategy<Value = Advertisement> {
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
-    prop_oneof![error(), advertisement().prop_map(Ask::Advertisement), offer().prop_map(Ask::Dhcpv4)]
+    prop_oneof![
+        error(),
+        advertisement().prop_map(Ask::Advertisement),
+        dhcpv4::offer().prop_map(Ask::Dhcpv4),
+        dhcpv6::offer().prop_map(Ask::Dhcpv6)
+    ]
 }
 
 fn instruction() -> impl Strategy<Value = Instruction> {

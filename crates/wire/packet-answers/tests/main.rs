@@ -4,6 +4,7 @@
 mod advertisements;
 mod dhcp_options;
 mod dhcpv4;
+mod dhcpv6;
 mod golden;
 mod instructions;
 mod properties;
