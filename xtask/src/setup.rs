@@ -71,14 +71,15 @@ const CLIENTS: [&str; 4] = ["curl", "jq", "openssl", "prometheus"];
 /// What the tests of the API import, from the root of the repository.
 const REQUIREMENTS: &str = "crates/net/weft-cli/tests/python/requirements.txt";
 
-/// Ensures that the programs are there by which tests use the API, check certificates, scrape metrics and check the unit:
-/// curl, jq, openssl, prometheus and systemd-analyze, and in `target/python` those of Python.
+/// Ensures that the programs are there by which tests use the API, check certificates, scrape metrics and check the unit, and
+/// ask for addresses: curl, jq, openssl, prometheus, systemd-analyze and dhclient, and in `target/python` those of Python.
 pub(crate) fn clients() -> Result<()> {
     let missing: Vec<&str> = CLIENTS.into_iter().filter(|name| !has_program(name)).collect();
     if !missing.is_empty() {
         install(&format!("{} not installed", missing.join(" and ")), &missing.join(" "))?;
     }
     program("systemd-analyze", "systemd")?;
+    program("dhclient", "isc-dhcp-client")?;
     let own = std::env::current_exe().context("cannot find this program's file")?;
     let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
     python(&target.join("python"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openflow_rs::message::{PacketIn, PacketOut};
 use openflow_rs::{Field, PortNo};
-use packet_answers::{Instruction, Limit, Malformed, Reason, Silence, answer};
+use packet_answers::{Answered, Instruction, Limit, Malformed, Silence};
 
 use crate::counts::Counts;
 
@@ -18,9 +18,6 @@ pub enum NoAnswer {
     /// What the flow says of it cannot be read.
     #[error("{0}")]
     Instruction(Malformed),
-    /// The reason that the flow gives is not known.
-    #[error("the reason {0} is not known; run the version of weft that the controller has")]
-    Reason(u64),
     /// The switch takes no answers fast enough, so this one is dropped.
     #[error("the switch has not taken earlier answers")]
     Slow,
@@ -52,25 +49,27 @@ impl Answering {
     pub fn respond(&mut self, packet: &PacketIn, now: Duration) -> Result<PacketOut, NoAnswer> {
         let responded = self.responded(packet, now);
         match &responded {
-            Ok((reason, _)) => self.counts.answered(*reason),
+            Ok((kind, _)) => self.counts.answered(*kind),
             Err(why) => self.counts.silent(why),
         }
         responded.map(|(_, message)| message)
     }
 
-    fn responded(&mut self, packet: &PacketIn, now: Duration) -> Result<(Reason, PacketOut), NoAnswer> {
+    fn responded(&mut self, packet: &PacketIn, now: Duration) -> Result<(Answered, PacketOut), NoAnswer> {
         let instruction = Instruction::decode(&packet.userdata).map_err(NoAnswer::Instruction)?;
-        let number = instruction.reason.of(&packet.metadata);
-        let reason = Reason::of(number).ok_or(NoAnswer::Reason(number))?;
-        let mtu = u32::try_from(instruction.mtu.of(&packet.metadata)).unwrap_or(u32::MAX);
-        let answer = answer(&packet.packet, reason, mtu, &instruction.addresses)?;
-        // The datapath is a router, whose senders have a share each.
-        let router = packet.metadata.get(Field::Metadata).map_or(0, |(value, _)| value as u64);
-        self.limit.take(router, answer.to, now)?;
+        let answer = instruction.answer(&packet.packet, &packet.metadata)?;
+        // The datapath is a router or a switch, whose senders have a share each.
+        let datapath = packet.metadata.get(Field::Metadata).map_or(0, |(value, _)| value as u64);
+        self.limit.take(datapath, answer.to, now)?;
         // As from the bridge itself: where flows track connections, Open vSwitch takes the packet up again by the port that it came from,
         // and loses one that came from none. The flows say whether it may leave by any port.
-        let message = PacketOut::from_port(PortNo::LOCAL, instruction.actions, answer.frame);
-        Ok((reason, message))
+        let actions = instruction.actions_for(&packet.metadata);
+        Ok((answer.kind, PacketOut::from_port(PortNo::LOCAL, actions, answer.frame)))
+    }
+
+    /// The counts, for others who keep them too.
+    pub(crate) fn shared_counts(&self) -> Arc<Counts> {
+        self.counts.clone()
     }
 
     /// The counts that it keeps.

@@ -3,26 +3,26 @@
 use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use packet_answers::{Reason, Silence};
+use packet_answers::{Answered, Silence};
 
 use crate::answering::NoAnswer;
 
 /// Counts since the process began. Anybody may read them meanwhile.
 #[derive(Debug, Default)]
 pub struct Counts {
-    answered: [AtomicU64; Reason::ALL.len()],
+    answered: [AtomicU64; Answered::ALL.len()],
     silent: [AtomicU64; Silence::ALL.len()],
     others: [AtomicU64; OTHERS.len()],
     refused: AtomicU64,
 }
 
 /// The names of causes that are not those of a packet.
-const OTHERS: [&str; 3] = ["unreadable_flow", "unknown_reason", "switch_is_slow"];
+const OTHERS: [&str; 2] = ["unreadable_flow", "switch_is_slow"];
 
 impl Counts {
     /// An answer was sent.
-    pub(crate) fn answered(&self, reason: Reason) {
-        add(&self.answered, Reason::ALL.iter().position(|other| *other == reason));
+    pub(crate) fn answered(&self, kind: Answered) {
+        add(&self.answered, Answered::ALL.iter().position(|other| *other == kind));
     }
 
     /// A packet got no answer.
@@ -32,8 +32,7 @@ impl Counts {
                 return add(&self.silent, Silence::ALL.iter().position(|other| other == silence));
             }
             NoAnswer::Instruction(_) => 0,
-            NoAnswer::Reason(_) => 1,
-            NoAnswer::Slow => 2,
+            NoAnswer::Slow => 1,
         };
         add(&self.others, Some(other));
     }
@@ -43,9 +42,9 @@ impl Counts {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All counts with their names: answers by reason, and then causes of silence.
+    /// All counts with their names: answers by kind, and then causes of silence.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let answered = Reason::ALL.iter().map(|reason| reason.name()).zip(&self.answered);
+        let answered = Answered::ALL.iter().map(|kind| kind.name()).zip(&self.answered);
         let silent = Silence::ALL.iter().map(|silence| silence.name()).zip(&self.silent);
         let others = OTHERS.into_iter().zip(&self.others);
         let refused = std::iter::once(("refused_by_switch", &self.refused));
@@ -79,17 +78,19 @@ impl Display for Counts {
 
 #[cfg(test)]
 mod tests {
+    use packet_answers::Reason;
+
     use super::*;
 
     #[test]
     fn each_count_has_a_name_of_its_own() {
         let counts = Counts::default();
         assert_eq!(counts.to_string(), "nothing");
-        counts.answered(Reason::TooBig);
+        counts.answered(Answered::Error(Reason::TooBig));
         counts.silent(&NoAnswer::Silence(Silence::Limited));
         counts.silent(&NoAnswer::Silence(Silence::Limited));
-        counts.silent(&NoAnswer::Reason(99));
-        assert_eq!(counts.to_string(), "too_big 1, limited 2, unknown_reason 1");
+        counts.silent(&NoAnswer::Slow);
+        assert_eq!(counts.to_string(), "too_big 1, limited 2, switch_is_slow 1");
         assert_eq!((counts.get("limited"), counts.get("none")), (Some(2), None));
         let names: std::collections::BTreeSet<&str> = counts.all().map(|(name, _)| name).collect();
         assert_eq!(names.len(), counts.all().count());

@@ -1,10 +1,12 @@
-//! The process beside a switch that sends the messages that flows cannot build: ICMP errors and TCP resets.
+//! The process beside a switch that sends the messages that flows cannot build: ICMP errors, TCP resets, router
+//! advertisements and answers of DHCP.
 //!
 //! It computes nothing about networks. The rules say in the flows what is to be answered, and with what ([`packet_answers::Instruction`]); the
 //! switch hands over the packet; the answer goes back into the pipeline as a packet of the router. So it needs no configuration, keeps
 //! nothing that matters across a restart, and may die at any time: packets for it are dropped then, and nothing else changes.
 //!
-//! In reading order: [`Config`] and [`run`]; `session` (one connection), `answering` (one packet), [`Counts`].
+//! In reading order: [`Config`] and [`run`]; `session` (one connection), `answering` (one packet), `advertising` (what nobody asks
+//! for), [`Counts`].
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
 #![cfg_attr(
@@ -19,6 +21,7 @@
     )
 )]
 
+mod advertising;
 mod answering;
 mod counts;
 mod session;

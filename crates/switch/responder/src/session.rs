@@ -5,13 +5,15 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use openflow_connection::{Frame, Malformed, OpenFlowCodec, VERSION, kind};
-use openflow_rs::message::{Hello, PacketInFormat, SwitchConfig};
-use openflow_rs::{Body, Message};
+use openflow_rs::message::{FlowDescRequest, Hello, PacketInFormat, SwitchConfig};
+use openflow_rs::{Body, Message, PortNo};
+use packet_answers::Silence;
 use peer_connection::{Connection, ConnectionError, Dial, MemoryBudget, Timeouts};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::Config;
+use crate::advertising::{Advertising, READ_EVERY};
 use crate::answering::{Answering, NoAnswer};
 
 /// How long it may take to connect and set the connection up.
@@ -148,9 +150,22 @@ impl Session {
 
     /// Answers packets until the connection ends.
     pub(crate) async fn serve(mut self, answering: &mut Answering) -> Result<Infallible, SessionError> {
+        let mut advertising = Advertising::new(answering.shared_counts());
+        let (mut next_reading, mut is_reading) = (Instant::now(), false);
         loop {
-            let Some(frame) = self.connection.step().await? else { continue };
+            let Some(step) = peer_connection::within(next_reading, self.connection.step()).await else {
+                if !is_reading {
+                    self.send(Body::FlowDescRequest(FlowDescRequest {
+                        out_port: PortNo::CONTROLLER,
+                        ..FlowDescRequest::all()
+                    }))?;
+                }
+                (next_reading, is_reading) = (Instant::now() + READ_EVERY, true);
+                continue;
+            };
+            let Some(frame) = step? else { continue };
             match frame.header.kind {
+                kind::MULTIPART_REPLY => is_reading = self.read(&frame, &mut advertising)?,
                 kind::EXPERIMENTER => self.handed_over(&frame, answering)?,
                 kind::ERROR => {
                     answering.counts().refused();
@@ -160,6 +175,25 @@ impl Session {
                 _ => {}
             }
         }
+    }
+
+    /// Reads a part of the flows, and sends what is due after the last. Whether more will come.
+    fn read(&mut self, frame: &Frame, advertising: &mut Advertising) -> Result<bool, SessionError> {
+        let reply = match Message::decode(&frame.bytes) {
+            Ok(Message { body: Body::FlowDescReply(reply), .. }) => reply,
+            Ok(_) => return Ok(false),
+            Err(error) => {
+                warn!(%error, "the switch described flows that cannot be read; advertisements are sent as before");
+                return Ok(false);
+            }
+        };
+        advertising.read(&reply.flows);
+        if !reply.more {
+            for message in advertising.due(self.began.elapsed()) {
+                self.send(Body::PacketOut(message))?;
+            }
+        }
+        Ok(reply.more)
     }
 
     fn handed_over(&mut self, frame: &Frame, answering: &mut Answering) -> Result<(), SessionError> {
@@ -178,7 +212,7 @@ impl Session {
         match answering.respond(&packet, self.began.elapsed()) {
             Ok(answer) => self.send(Body::PacketOut(answer)),
             Err(why) => {
-                if matches!(why, NoAnswer::Instruction(_) | NoAnswer::Reason(_)) {
+                if matches!(why, NoAnswer::Instruction(_) | NoAnswer::Silence(Silence::UnknownReason)) {
                     self.name(packet.table, packet.cookie, &why);
                 }
                 debug!(%why, "a packet gets no answer");

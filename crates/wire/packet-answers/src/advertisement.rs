@@ -26,8 +26,9 @@ pub const PREFIX_PREFERRED: u32 = 604_800;
 const MANAGED: u8 = 0x80;
 const OTHER: u8 = 0x40;
 const PREFERENCE: u8 = 0x18;
-/// A bit of the format of instructions alone.
+/// Bits of the format of instructions alone.
 const AUTONOMOUS: u8 = 0x01;
+const PERIODIC: u8 = 0x02;
 
 /// How much a machine with several routers prefers one (RFC 4191, 2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -73,6 +74,8 @@ pub struct Advertisement {
     pub prefixes: Vec<(Ipv6Addr, u8)>,
     /// The DNS servers (RFC 8106, 5.1).
     pub dns: Vec<Ipv6Addr>,
+    /// It is sent to all machines from time to time, and does not answer a packet.
+    pub periodic: bool,
 }
 
 impl Advertisement {
@@ -80,7 +83,8 @@ impl Advertisement {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let (prefixes, dns) = (countable(&self.prefixes), countable(&self.dns));
         out.extend_from_slice(&self.mac);
-        out.push(self.flags() | self.preference.flags() | if self.autonomous { AUTONOMOUS } else { 0 });
+        let own = (if self.autonomous { AUTONOMOUS } else { 0 }) | if self.periodic { PERIODIC } else { 0 };
+        out.push(self.flags() | self.preference.flags() | own);
         out.extend_from_slice(&self.lifetime.to_be_bytes());
         out.extend_from_slice(&self.mtu.to_be_bytes());
         out.extend_from_slice(&[prefixes.len() as u8, dns.len() as u8]);
@@ -96,7 +100,7 @@ impl Advertisement {
         let (mac, flags) = (reader.mac()?, reader.u8()?);
         let preferences = [Preference::High, Preference::Medium, Preference::Low];
         let preference = preferences.into_iter().find(|one| one.flags() == flags & PREFERENCE);
-        let is_known = flags & !(MANAGED | OTHER | PREFERENCE | AUTONOMOUS) == 0;
+        let is_known = flags & !(MANAGED | OTHER | PREFERENCE | AUTONOMOUS | PERIODIC) == 0;
         let preference = preference.filter(|_| is_known).ok_or(Malformed::Flags(flags))?;
         let (lifetime, mtu) = (reader.u16()?, reader.u16()?);
         let [prefixes, dns] = reader.take()?;
@@ -110,6 +114,7 @@ impl Advertisement {
             mtu,
             prefixes: reader.list(prefixes, |reader| Ok((reader.ipv6()?, reader.prefix(128)?)))?,
             dns: reader.list(dns, Reader::ipv6)?,
+            periodic: flags & PERIODIC != 0,
         })
     }
 

@@ -96,7 +96,7 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 6 | the MAC address of the router |
-    /// | 1 | flags as in the message (RFC 4861, 4.2; RFC 4191, 2.2): 0x80 managed, 0x40 other, 0x18 preference; and 0x01 autonomous |
+    /// | 1 | flags as in the message (RFC 4861, 4.2; RFC 4191, 2.2): 0x80 managed, 0x40 other, 0x18 preference; and 0x01 autonomous, 0x02 periodic |
     /// | 2, 2 | the lifetime of the router in seconds, and the MTU |
     /// | 1, 1 | the numbers of prefixes and DNS servers |
     /// | 17 each | a prefix, and its length |
@@ -135,9 +135,10 @@ impl Instruction {
         out
     }
 
-    /// The action that hands packets over.
-    pub fn action(&self) -> Action {
-        Controller::new(CONTROLLER_ID, self.encode()).into()
+    /// The action that hands packets over, as often as this meter allows; 0 for none. Unlike a meter of the flow, it ends this action alone.
+    pub fn action(&self, meter: u32) -> Action {
+        let meter_id = Some(meter).filter(|meter| *meter != 0);
+        Controller { meter_id, ..Controller::new(CONTROLLER_ID, self.encode()) }.into()
     }
 
     /// Reads what [`encode`](Self::encode) writes.

@@ -35,6 +35,7 @@ mod limit;
 mod reason;
 mod received;
 mod reset;
+mod settings;
 mod silence;
 mod userdata;
 
@@ -52,6 +53,7 @@ pub use headers::link_local;
 pub use instruction::{Ask, CONTROLLER_ID, Instruction};
 pub use limit::{ANSWERS_BURST, ANSWERS_EACH, Limit, RECEIVERS_MAX};
 pub use reason::Reason;
+pub use settings::BadSetting;
 pub use silence::Silence;
 pub use userdata::Malformed;
 

@@ -21,6 +21,7 @@ fn router() -> Advertisement {
             ("2001:db8:0:2:8000::".parse().unwrap(), 65),
         ],
         dns: vec!["2001:db8::53".parse().unwrap()],
+        periodic: false,
     }
 }
 

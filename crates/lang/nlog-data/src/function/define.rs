@@ -360,6 +360,22 @@ impl Entry {
         self.finish::<R>(vec![A::shape(), B::shape(), C::shape()], Box::new(evaluate))
     }
 
+    pub(super) fn quaternary<A: Argument, B: Argument, C: Argument, D: Argument, R: Outcome>(
+        self,
+        f: impl Fn(A, B, C, D) -> R + Send + Sync + 'static,
+    ) -> Function {
+        let misfit = self.misfit();
+        let evaluate = move |arguments: &[Value]| match arguments {
+            [a, b, c, d] => {
+                let (a, b, c, d) = (A::read(a), B::read(b), C::read(c), D::read(d));
+                let (a, b) = (a.ok_or_else(&misfit)?, b.ok_or_else(&misfit)?);
+                f(a, b, c.ok_or_else(&misfit)?, d.ok_or_else(&misfit)?).results()
+            }
+            _ => Err(misfit()),
+        };
+        self.finish::<R>(vec![A::shape(), B::shape(), C::shape(), D::shape()], Box::new(evaluate))
+    }
+
     /// One or more arguments of any types.
     pub(super) fn variadic<R: Outcome>(self, f: impl Fn(&[Value]) -> R + Send + Sync + 'static) -> Function {
         let evaluate = move |arguments: &[Value]| f(arguments).results();

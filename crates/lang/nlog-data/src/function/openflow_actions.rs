@@ -10,13 +10,12 @@ use std::sync::Arc;
 use openflow_rs::action::{CtClear, DecTtl, GotoTable, Group, PopVlan, PushVlan, WriteMetadata};
 use openflow_rs::{Action, Actions, Field, MacAddr, Packed, PortNo, Subfield};
 
-use packet_answers::{Address, Ask, ErrorAsk, Instruction, Operand};
+use packet_answers::Instruction;
 
 use super::define::entry;
 use super::openflow_examples::{set_examples, set_masked_examples};
 use super::openflow_field::{FieldValue, Form, failure, forms, misfit, names};
 use super::{Failure, Function};
-use crate::InterfaceAddress;
 use crate::quotation::{cut, quote_text};
 
 fn one(action: impl Into<Action>) -> Actions {
@@ -108,20 +107,12 @@ fn then(first: &Actions, second: &Actions) -> Result<Actions, Failure> {
 }
 
 /// Hands the packet to the responder.
-fn respond(question: &str, from: &[InterfaceAddress], into: Actions) -> Result<Actions, Failure> {
-    let whole = bits_of_field("respond", question)?;
-    if whole.bits() != 32 {
-        let bits = whole.bits();
-        return Err(Failure::range(format!("respond: {question} has {bits} bits; give 32 of them")));
-    }
-    let part = |start| {
-        let part = Subfield::new(whole.field(), whole.start() + start, 16);
-        part.map(Operand::Field).map_err(|error| failure("respond", question, &error))
-    };
-    let address = |own: &InterfaceAddress| Address { address: own.ip(), prefix: own.net().prefix_len() };
-    let addresses = from.iter().map(address).collect();
-    let ask = Ask::Error(ErrorAsk { reason: part(16)?, mtu: part(0)?, addresses });
-    Ok(one(Instruction { ask, kept: Vec::new(), actions: into }.action()))
+fn respond(meter: i64, kind: &str, settings: &[Arc<str>], into: Actions) -> Result<Actions, Failure> {
+    let meter = number("respond", "number of a meter", 32, meter)?;
+    let settings = settings.iter().map(|setting| &**setting);
+    let instruction = Instruction::from_settings(kind, settings, into)
+        .map_err(|error| Failure::range(format!("respond: {error}")))?;
+    Ok(one(instruction.action(meter)))
 }
 
 pub(super) fn functions() -> Vec<Function> {
@@ -220,20 +211,23 @@ fn outputs() -> Vec<Function> {
                 ))),
             }),
         entry(
-            "respond(question, from, into) -> actions",
-            "Hands the packet to the responder of the host, which answers with a message that no action can build. The 32 bits of the \
-            field say, from bit 16 on, what the message is (1 time exceeded, 2 no route, 3 host unreachable, 4 closed, 5 too big, 6 \
-            rejected), and below the MTU in bytes of what is too small. It comes from the address in whose network its receiver is, or \
-            else from the first of the IP version; without any, from the destination of the packet. It takes the way that `into` says.",
+            "respond(meter, kind, settings, into) -> actions",
+            "Hands the packet to the responder of the host, as often as the meter with this number allows; 0 is none. The responder answers with a \
+            message of this kind that no action can build, and the answer takes the way that `into` says. The packet itself goes on with the \
+            next action. Each of the settings is `NAME=VALUE`. Any kind can have `keep`, a field whose value the answer gets too. `error`: \
+            `question`, a field of 32 bits with the reason from bit 16 on (1 time exceeded, 2 no route, 3 host unreachable, 4 closed, 5 too \
+            big, 6 rejected), and below the MTU in bytes of what is too small; `from`, the addresses of which one is the source, by \
+            default the destination of the packet. `router_advertisement`: `mac`, `mode`, `prefix`, `mtu`, `dns`, `periodic`.",
         )
         .example(
-            r#""reg4", [interface_address"10.0.1.254/24", interface_address"fd01::fe/64"], actions"resubmit(,27)""#,
-            r#"actions"controller(id=7,userdata=01.00.01.08.04.04.0f.00.01.08.04.00.0f.01.01.0a.00.01.fe.18.fd.01.00.00.00.00.00.00.00.00.00.00.00.00.00.fe.40.ff.ff.00.10.00.00.23.20.00.0e.ff.f8.1b.00.00.00)""#,
+            r#"80001, "error", ["question=reg4", "from=10.0.1.254/24", "from=fd01::fe/64"], actions"resubmit(,27)""#,
+            "TODO",
         )
-        .example(r#""reg4[0..15]", [], actions"drop""#, "error range")
-        .example(r#""nonsense", [], actions"drop""#, "error range")
-        .ternary(|question: Arc<str>, from: Vec<InterfaceAddress>, into: Packed<Actions>| {
-            respond(&question, &from, into.get())
+        .example(r#"1, "error", ["question=reg4[0..15]"], actions"drop""#, "error range")
+        .example(r#"1, "error", ["question=nonsense"], actions"drop""#, "error range")
+        .example(r#"1, "nonsense", [], actions"drop""#, "error range")
+        .quaternary(|meter: i64, kind: Arc<str>, settings: Vec<Arc<str>>, into: Packed<Actions>| {
+            respond(meter, &kind, &settings, into.get())
         }),
         entry("drop() -> actions", "Drops the packet.")
             .example("", r#"actions"drop""#)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lab::{HostSpec, Lab, Options, VmSpec};
 use openflow_rs::{Field, Subfield};
-use packet_answers::{Address, Instruction, Operand, Reason};
+use packet_answers::{Address, Ask, ErrorAsk, Instruction, Operand, Reason};
 use peer_connection::Sockets;
 use responder::{Config, Counts, ResponderError, run};
 use tokio::runtime::Runtime;
@@ -139,15 +139,15 @@ impl Routed {
 fn flows() -> String {
     let address = |text: &str, prefix| Address { address: text.parse::<IpAddr>().unwrap(), prefix };
     let asked = |reason, mtu| {
+        let addresses = vec![
+            address("10.0.2.254", 24),
+            address("10.0.1.254", 24),
+            address("fd02::fe", 64),
+            address("fd01::fe", 64),
+        ];
         let instruction = Instruction {
-            reason,
-            mtu,
-            addresses: vec![
-                address("10.0.2.254", 24),
-                address("10.0.1.254", 24),
-                address("fd02::fe", 64),
-                address("fd01::fe", 64),
-            ],
+            ask: Ask::Error(ErrorAsk { reason, mtu, addresses }),
+            kept: vec![],
             actions: "set_field:0x77->metadata,resubmit(,29)".parse().unwrap(),
         };
         let bytes = instruction.encode().iter().fold(String::new(), |mut text, byte| {

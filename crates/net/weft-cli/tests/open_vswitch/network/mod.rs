@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod addressing;
 mod announced_moves;
 mod claims;
 mod connection_limits;

@@ -149,6 +149,38 @@ fn errors_pass_stateful_acls_of_the_connection_that_they_are_about() {
     assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
 
+/// Machine `two` rejects what comes to it, and what it sends to port 81.
+#[test]
+fn acls_reject_at_once() {
+    let rejecting = NETWORK.to_owned()
+        + "---\n{kind: acl, id: in, port: two, direction: to_port, priority: 100, action: reject}
+---\n{kind: acl, id: pings, port: two, direction: to_port, priority: 200, match: {ip_proto: icmp}, action: allow}
+---\n{kind: acl, id: out, port: two, direction: from_port, priority: 100, match: {tp_dst: 81, ip_proto: tcp}, action: reject}\n";
+    let testbed = start_with("rejects", &rejecting);
+    let lab = testbed.lab().unwrap();
+    for to in ["10.30.2.1:80", "[fd30:2::1]:80"] {
+        let to: SocketAddr = to.parse().unwrap();
+        let connected = lab.inside("one", || TcpStream::connect_timeout(&to, DEADLINE)).unwrap();
+        assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{to}");
+        let asked = lab.inside("one", || {
+            let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+            socket.connect(to)?;
+            socket.set_read_timeout(Some(DEADLINE))?;
+            socket.send(b"anybody?")?;
+            socket.recv(&mut [0; 8])
+        });
+        // Administratively prohibited.
+        let kind = asked.unwrap().unwrap_err().kind();
+        assert!([ErrorKind::HostUnreachable, ErrorKind::PermissionDenied].contains(&kind), "{to}: {kind}");
+    }
+    for to in ["10.30.1.1:81", "[fd30:1::1]:81"] {
+        let to: SocketAddr = to.parse().unwrap();
+        let connected = lab.inside("two", || TcpStream::connect_timeout(&to, DEADLINE)).unwrap();
+        assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{to}");
+    }
+    assert!(ping(lab, &["10.30.2.1"]).contains(" 0% packet loss"));
+}
+
 /// The machines take 1500 bytes for the MTU of the path. Without the errors, the first full segment would be lost again and again.
 #[test]
 fn a_connection_finds_the_mtu_of_its_path() {

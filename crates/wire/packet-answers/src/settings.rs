@@ -1,0 +1,279 @@
+//! What rules say of an answer, as text.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use frame_builder::Mac;
+use openflow_rs::{Actions, MacAddr, Subfield};
+
+use crate::advertisement::INTERVAL_MAX;
+use crate::{
+    Address, Advertisement, Ask, BadOption, Dhcpv4Offer, Dhcpv6Offer, ErrorAsk, Instruction, Operand,
+    Preference, dhcp_option, domain_search,
+};
+
+/// Text that says nothing of an answer, or not enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadSetting {
+    /// There are no answers of this kind.
+    Kind(String),
+    /// A setting has no `=`.
+    NoValue(String),
+    /// Answers of this kind have no such setting.
+    Unknown {
+        /// The kind.
+        kind: String,
+        /// The name of the setting.
+        name: String,
+    },
+    /// A setting is missing that answers of this kind need.
+    Missing {
+        /// The kind.
+        kind: String,
+        /// The name of the setting.
+        name: &'static str,
+    },
+    /// A setting has several values where there can be one.
+    Several(String),
+    /// A value is not what its setting needs.
+    Value {
+        /// The name of the setting.
+        name: String,
+        /// The value.
+        value: String,
+        /// What the setting needs.
+        wanted: String,
+    },
+    /// An option of DHCP cannot be given.
+    Option(BadOption),
+}
+
+impl From<BadOption> for BadSetting {
+    fn from(error: BadOption) -> BadSetting {
+        BadSetting::Option(error)
+    }
+}
+
+impl fmt::Display for BadSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadSetting::Kind(kind) => {
+                write!(f, "there are no answers of kind {kind:?}: use one of {}", KINDS.join(", "))
+            }
+            BadSetting::NoValue(text) => write!(f, "{text:?} is no setting: write NAME=VALUE"),
+            BadSetting::Unknown { kind, name } => write!(f, "{kind} has no setting {name}"),
+            BadSetting::Missing { kind, name } => write!(f, "{kind} needs the setting {name}"),
+            BadSetting::Several(name) => write!(f, "{name} has several values, but can have one"),
+            BadSetting::Value { name, value, wanted } => write!(f, "{name}={value}: {wanted}"),
+            BadSetting::Option(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BadSetting {}
+
+/// The kinds of answers.
+const KINDS: [&str; 4] = ["error", "router_advertisement", "dhcpv4", "dhcpv6"];
+
+impl Instruction {
+    /// An instruction for an answer of a kind, by settings of the form `NAME=VALUE`. Where a name has several values, each is a setting; text
+    /// behind a `.` in the name has no meaning, so rules can give them an order: `dns.000=fd00::1`.
+    ///
+    /// | kind | settings |
+    /// |---|---|
+    /// | all | `keep`, a field that the answer has too, each |
+    /// | `error` | `question`, a field of 32 bits with the reason and the MTU; `from`, an address with its prefix, each |
+    /// | `router_advertisement` | `mac`; `mode`, one of `slaac`, `dhcpv6_stateful` and `dhcpv6_stateless`; `prefix`, each; `dns`, each; `mtu`; `periodic` |
+    /// | `dhcpv4` | `address`, `net`, `server`, `server_mac`, `client_mac`, `lease`; `next_server`; and options by the names and codes of [`dhcp_option`], with values that are joined by commas |
+    /// | `dhcpv6` | `server_mac`, `client_mac`, `lease`; `address`, each; `dns`, each; `domain_search`, each. `net` and `server` have no effect |
+    ///
+    /// # Errors
+    /// A setting is unknown, malformed or missing.
+    pub fn from_settings<'a>(
+        kind: &'a str,
+        settings: impl IntoIterator<Item = &'a str>,
+        into: Actions,
+    ) -> Result<Instruction, BadSetting> {
+        let mut settings = Settings::read(kind, settings)?;
+        let kept =
+            settings.many("keep", "give a field, as in reg0 or reg0[0..15]", |text| text.parse().ok())?;
+        let ask = match kind {
+            "error" => Ask::Error(error(&mut settings)?),
+            "router_advertisement" => Ask::Advertisement(advertisement(&mut settings)?),
+            "dhcpv4" => Ask::Dhcpv4(dhcpv4(&mut settings)?),
+            "dhcpv6" => Ask::Dhcpv6(dhcpv6(&mut settings)?),
+            other => return Err(BadSetting::Kind(other.to_owned())),
+        };
+        settings.end()?;
+        Ok(Instruction { ask, kept, actions: into })
+    }
+}
+
+fn error(settings: &mut Settings<'_>) -> Result<ErrorAsk, BadSetting> {
+    let wanted = "give a field of 32 bits, as in reg4";
+    let question: Subfield = settings
+        .one("question", wanted, |text| text.parse().ok().filter(|field: &Subfield| field.bits() == 32))?;
+    // Both parts have 16 of 32 bits.
+    let part = |start| Subfield::new(question.field(), question.start() + start, 16).ok().map(Operand::Field);
+    let missing = || BadSetting::Missing { kind: settings.kind.to_owned(), name: "question" };
+    let (reason, mtu) = (part(16).ok_or_else(missing)?, part(0).ok_or_else(missing)?);
+    let addresses = settings.many("from", "give an address with its prefix, as in 10.0.0.1/24", address)?;
+    Ok(ErrorAsk { reason, mtu, addresses })
+}
+
+fn advertisement(settings: &mut Settings<'_>) -> Result<Advertisement, BadSetting> {
+    /// Machines forget a router from which they hear nothing in three intervals (RFC 4861, 6.2.1: `AdvDefaultLifetime`).
+    const LIFETIME: u16 = (3 * INTERVAL_MAX) as u16;
+    let wanted = "use slaac, dhcpv6_stateful or dhcpv6_stateless";
+    let (managed, other, autonomous) = settings.one("mode", wanted, |text| match text {
+        "slaac" => Some((false, false, true)),
+        // Who has its address from a server asks it for the rest too (RFC 4861, 4.2).
+        "dhcpv6_stateful" => Some((true, false, false)),
+        "dhcpv6_stateless" => Some((false, true, true)),
+        _ => None,
+    })?;
+    let prefix = |text: &str| match address(text)? {
+        Address { address: IpAddr::V6(address), prefix } => Some((address, prefix)),
+        Address { .. } => None,
+    };
+    Ok(Advertisement {
+        mac: settings.one("mac", MAC, mac)?,
+        managed,
+        other,
+        autonomous,
+        lifetime: LIFETIME,
+        preference: Preference::Medium,
+        mtu: settings.option("mtu", "give bytes, up to 65535", parsed)?.unwrap_or(0),
+        prefixes: settings.many("prefix", "give an IPv6 prefix, as in fd00::/64", prefix)?,
+        dns: settings.many("dns", "give an IPv6 address", parsed::<Ipv6Addr>)?,
+        periodic: settings.option("periodic", "use true or false", parsed)?.unwrap_or(false),
+    })
+}
+
+fn dhcpv4(settings: &mut Settings<'_>) -> Result<Dhcpv4Offer, BadSetting> {
+    let wanted = "give an IPv4 address";
+    let net = settings.one("net", "give an IPv4 prefix, as in 10.0.0.0/24", |text| {
+        address(text).filter(|net| net.address.is_ipv4())
+    })?;
+    Ok(Dhcpv4Offer {
+        address: settings.one("address", wanted, parsed)?,
+        prefix: net.prefix,
+        server: settings.one("server", wanted, parsed)?,
+        server_mac: settings.one("server_mac", MAC, mac)?,
+        client_mac: settings.one("client_mac", MAC, mac)?,
+        lease: settings.one("lease", SECONDS, parsed)?,
+        next_server: settings.option("next_server", wanted, parsed)?.unwrap_or(Ipv4Addr::UNSPECIFIED),
+        options: settings.options()?,
+    })
+}
+
+fn dhcpv6(settings: &mut Settings<'_>) -> Result<Dhcpv6Offer, BadSetting> {
+    let wanted = "give an IPv6 address";
+    // They say where the server is, which follows from its MAC address, and what it serves, which its addresses say.
+    for name in ["net", "server"] {
+        settings.values.remove(name);
+    }
+    let lease: u32 = settings.one("lease", SECONDS, parsed)?;
+    let domains = settings.values.remove("domain_search").unwrap_or_default().join(",");
+    let domain_search = if domains.is_empty() { Ok(Vec::new()) } else { domain_search(&domains) };
+    Ok(Dhcpv6Offer {
+        addresses: settings.many("address", wanted, parsed)?,
+        server_mac: settings.one("server_mac", MAC, mac)?,
+        client_mac: settings.one("client_mac", MAC, mac)?,
+        preferred: lease,
+        valid: lease,
+        dns: settings.many("dns", wanted, parsed)?,
+        domain_search: domain_search?,
+    })
+}
+
+const SECONDS: &str = "give seconds, up to 4294967295";
+const MAC: &str = "give a MAC address";
+
+fn mac(text: &str) -> Option<Mac> {
+    parsed::<MacAddr>(text).map(|mac| mac.0)
+}
+
+fn address(text: &str) -> Option<Address> {
+    let (address, prefix) = text.split_once('/')?;
+    let (address, prefix): (IpAddr, u8) = (address.parse().ok()?, prefix.parse().ok()?);
+    (prefix <= if address.is_ipv4() { 32 } else { 128 }).then_some(Address { address, prefix })
+}
+
+fn parsed<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+/// The settings that have not been read, by name, in order.
+struct Settings<'a> {
+    kind: &'a str,
+    values: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> Settings<'a> {
+    fn read(kind: &'a str, settings: impl IntoIterator<Item = &'a str>) -> Result<Settings<'a>, BadSetting> {
+        let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for setting in settings {
+            let (name, value) =
+                setting.split_once('=').ok_or_else(|| BadSetting::NoValue(setting.to_owned()))?;
+            let name = name.split_once('.').map_or(name, |(name, _)| name);
+            values.entry(name).or_default().push(value);
+        }
+        Ok(Settings { kind, values })
+    }
+
+    /// All values of a name, in order.
+    fn many<T>(
+        &mut self,
+        name: &str,
+        wanted: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, BadSetting> {
+        let values = self.values.remove(name).unwrap_or_default();
+        let bad = |value: &str| BadSetting::Value {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            wanted: wanted.to_owned(),
+        };
+        values.into_iter().map(|value| read(value).ok_or_else(|| bad(value))).collect()
+    }
+
+    /// The value of a name, if there is one.
+    fn option<T>(
+        &mut self,
+        name: &str,
+        wanted: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, BadSetting> {
+        let mut values = self.many(name, wanted, read)?;
+        let value = values.pop();
+        if values.is_empty() { Ok(value) } else { Err(BadSetting::Several(name.to_owned())) }
+    }
+
+    /// The value of a name that must be there.
+    fn one<T>(
+        &mut self,
+        name: &'static str,
+        wanted: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, BadSetting> {
+        let missing = BadSetting::Missing { kind: self.kind.to_owned(), name };
+        self.option(name, wanted, read)?.ok_or(missing)
+    }
+
+    /// The rest, as options of DHCP.
+    fn options(&mut self) -> Result<Vec<(u8, Vec<u8>)>, BadSetting> {
+        let rest = std::mem::take(&mut self.values).into_iter();
+        rest.map(|(name, values)| Ok(dhcp_option(name, &values.join(","))?)).collect()
+    }
+
+    /// All settings have been read.
+    fn end(self) -> Result<(), BadSetting> {
+        match self.values.into_keys().next() {
+            Some(name) => Err(BadSetting::Unknown { kind: self.kind.to_owned(), name: name.to_owned() }),
+            None => Ok(()),
+        }
+    }
+}
