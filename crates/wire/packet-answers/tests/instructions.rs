@@ -28,7 +28,7 @@ pub(crate) fn advertisement() -> impl Strategy<Value = Advertisement> {
     let prefix = prop_oneof![Just(64), 0..=128_u8];
     let prefixes = vec((any::<u128>().prop_map(Into::into), prefix), 0..50);
     let dns = vec(any::<u128>().prop_map(Into::into), 0..90);
-    (mac(), any::<[bool; 3]>(), any::<u16>(), preference, any::<u16>(), prefixes, dns).prop_map(
+    (mac(), any::<[bool; 4]>(), any::<u16>(), preference, any::<u16>(), prefixes, dns).prop_map(
         |(mac, [managed, other, autonomous, periodic], lifetime, preference, mtu, prefixes, dns)| {
             Advertisement {
                 mac,

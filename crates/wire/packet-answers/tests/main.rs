@@ -8,3 +8,4 @@ mod dhcpv6;
 mod golden;
 mod instructions;
 mod properties;
+mod settings;

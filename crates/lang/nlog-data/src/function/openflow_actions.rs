@@ -214,14 +214,17 @@ fn outputs() -> Vec<Function> {
             "respond(meter, kind, settings, into) -> actions",
             "Hands the packet to the responder of the host, as often as the meter with this number allows; 0 is none. The responder answers with a \
             message of this kind that no action can build, and the answer takes the way that `into` says. The packet itself goes on with the \
-            next action. Each of the settings is `NAME=VALUE`. Any kind can have `keep`, a field whose value the answer gets too. `error`: \
-            `question`, a field of 32 bits with the reason from bit 16 on (1 time exceeded, 2 no route, 3 host unreachable, 4 closed, 5 too \
-            big, 6 rejected), and below the MTU in bytes of what is too small; `from`, the addresses of which one is the source, by \
-            default the destination of the packet. `router_advertisement`: `mac`, `mode`, `prefix`, `mtu`, `dns`, `periodic`.",
+            next action. Each of the settings is `NAME=VALUE`; text behind a `.` in the name has no meaning, and only gives several values an \
+            order. Every kind can have `keep`, a field whose value the answer gets too. `error`: `question`, a field of 32 bits with the \
+            reason from bit 16 on (1 time exceeded, 2 no route, 3 host unreachable, 4 closed, 5 too big, 6 rejected), and below the MTU \
+            in bytes of what is too small; `from`, the addresses with prefixes of which one is the source, by default the destination of the \
+            packet. `router_advertisement`: `mac`, `mode` (`slaac`, `dhcpv6_stateful` or `dhcpv6_stateless`), `prefix`, `mtu`, `dns`, and \
+            `periodic` for one that is sent every few minutes. `dhcpv4`: `address`, `net`, `server`, `server_mac`, `client_mac`, `lease`, \
+            `next_server`, and options by name or number. `dhcpv6`: `address`, `server_mac`, `client_mac`, `lease`, `dns`, `domain_search`.",
         )
         .example(
             r#"80001, "error", ["question=reg4", "from=10.0.1.254/24", "from=fd01::fe/64"], actions"resubmit(,27)""#,
-            "TODO",
+            r#"actions"controller(id=7,userdata=01.01.00.00.01.08.04.04.0f.00.01.08.04.00.0f.01.01.0a.00.01.fe.18.fd.01.00.00.00.00.00.00.00.00.00.00.00.00.00.fe.40.ff.ff.00.10.00.00.23.20.00.0e.ff.f8.1b.00.00.00,meter_id=80001)""#,
         )
         .example(r#"1, "error", ["question=reg4[0..15]"], actions"drop""#, "error range")
         .example(r#"1, "error", ["question=nonsense"], actions"drop""#, "error range")

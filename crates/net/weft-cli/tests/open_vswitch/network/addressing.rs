@@ -76,7 +76,7 @@ impl<'a> Client<'a> {
             "#!/bin/sh
 {{ env | grep -E '^(reason|new_|old_ip)' | tr '\\n' '|'; echo; }} >> {events}
 case $reason in
-BOUND|REBOOT|RENEW|REBIND) ip address replace $new_ip_address/24 dev eth0 valid_lft $new_dhcp_lease_time;;
+BOUND|REBOOT|RENEW|REBIND) ip address replace $new_ip_address/24 dev eth0;;
 BOUND6) ip address replace $new_ip6_address/64 dev eth0 nodad;;
 esac
 ",
