@@ -15,7 +15,7 @@ const NETWORK: &str = "
 ---
 {kind: switch_port, id: one, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:40:01', ips: [10.40.0.1, 'fd40::1']}]}
 ---
-{kind: switch_port, id: two, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:40:02', ips: [10.40.0.2, 'fd40::2', 'fd40::400:ff:fe00:4002']}]}
+{kind: switch_port, id: two, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:40:02', ips: [10.40.0.2, 'fd40::2', 'fd40::ff:fe00:4002']}]}
 ---
 {kind: router, id: r}
 ---
@@ -204,7 +204,7 @@ fn a_machine_configures_itself_as_the_router_advertises() {
     let lab = testbed.lab().unwrap();
     enable_ipv6(lab, "two");
     let says = |words: &[&str]| lab.exec("two", words).unwrap().stdout;
-    let own = "fd40::400:ff:fe00:4002/64";
+    let own = "fd40::ff:fe00:4002/64";
     wait_for("an address", || {
         says(&["ip", "-6", "address", "show", "dev", "eth0"]).contains(own).then_some(())
     });
