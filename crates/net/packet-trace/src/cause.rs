@@ -118,7 +118,7 @@ impl Leaf {
 /// The stage of the built-in rules that counts what no flow of another stage takes.
 const MISSED: &str = "MISSED";
 /// The stage of the built-in rules that hands packets to the responder.
-const RESPOND: &str = "RESPOND";
+pub(crate) const RESPOND: &str = "RESPOND";
 /// The most flows that are shown beside a missing one.
 const NEAREST: usize = 2;
 /// The most unmet demands of a flow that is near.
@@ -159,7 +159,7 @@ impl<'a> Branch<'a> {
                 }
                 What::Problem(why) => self.problem = Some(why),
                 What::Sent(_) => self.sent = true,
-                What::Action(_) | What::Note(_) => {}
+                What::Action(_) | What::HandedOver(_) | What::Note(_) => {}
             }
             self.follow(&step.within, ends);
         }

@@ -3,7 +3,9 @@
 use nlog_explain::Origin;
 use serde_json::{Value as Json, json};
 
-use crate::{Cause, Delivery, Drop, FlowView, Hop, Leaf, Line, LookupView, Nearest, Trace};
+use crate::{
+    Cause, Delivery, Drop, FlowView, Hop, Leaf, Line, LookupView, Nearest, Responded, Response, Trace,
+};
 
 /// The trace as one object.
 pub fn json(trace: &Trace) -> Json {
@@ -18,6 +20,7 @@ pub fn json(trace: &Trace) -> Json {
         "problems": trace.problems,
         "delivered": trace.delivered.iter().map(delivery).collect::<Vec<_>>(),
         "dropped": trace.dropped.iter().map(drop).collect::<Vec<_>>(),
+        "answers": trace.responses.iter().map(response).collect::<Vec<_>>(),
         "hops": trace.hops.iter().map(hop).collect::<Vec<_>>(),
     });
     if !trace.not_in_force.is_empty() {
@@ -53,6 +56,23 @@ fn drop(drop: &Drop) -> Json {
     let written = |(asked, at, because): &(String, LookupView, Vec<Leaf>)| json!({"asked": asked, "at": lookup(at), "because": leaves(because)});
     object["written"] = drop.written.iter().map(written).collect();
     object
+}
+
+fn response(response: &Response) -> Json {
+    let (kind, what, ends) = match &response.responded {
+        Responded::Answers { kind, what, ends } => (Some(kind.name()), Some(what), *ends),
+        Responded::Silent(_) | Responded::Unreadable(_) | Responded::NotAsked => (None, None, None),
+    };
+    json!({
+        "node": response.host,
+        "kind": kind,
+        "text": what,
+        "from": ends.map(|(from, _)| from),
+        "to": ends.map(|(_, to)| to),
+        "silence": response.silence(),
+        "at": lookup(&response.at),
+        "because": leaves(&response.because),
+    })
 }
 
 fn nearest(near: &Nearest) -> Json {

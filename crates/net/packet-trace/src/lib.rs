@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`Origins`] (rows of inputs) and [`input_engine`], [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already),
 //! [`Words`] (a packet in words), [`mod@frame`] (fields as bytes) and [`Sent`] (the frame that they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why
-//! the packet or a copy ends), `findings` (which objects and reports are behind that), [`text`] and [`json`] (how it reads), [`OwnTrace`] (what of it the owner of some objects may read),
+//! the packet or a copy ends), [`Response`] (what the responder of a host answers), `findings` (which objects and reports are behind that), [`text`] and [`json`] (how it reads), [`OwnTrace`] (what of it the owner of some objects may read),
 //! [`compare`] with [`Change`] (a packet before and after a change of objects), [`live`] (the flows on the way compared with those of switches), [`Question`] (rows to explain, also as flows of a switch).
 #![forbid(unsafe_code)]
 
@@ -27,6 +27,7 @@ mod own_trace;
 mod packet;
 mod question;
 mod ready;
+mod response;
 pub mod text;
 mod way;
 
@@ -43,4 +44,5 @@ pub use own_trace::{OwnTrace, Owner, port_kinds};
 pub use packet::{Payload, Sent, Words};
 pub use question::{AskedFlow, FlowName, Question};
 pub use ready::{FlowRules, HostTables};
+pub use response::{Responded, Response};
 pub use way::{Delivery, FlowView, Hop, Line, LookupView, Trace};

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{Cause, Delivery, Drop, FlowView, Hop, Leaf, Line, LookupView, Nearest, Trace};
+use crate::{
+    Cause, Delivery, Drop, FlowView, Hop, Leaf, Line, LookupView, Nearest, Responded, Response, Trace,
+};
 
 /// The most deliveries and drops of copies that are shown unless everything is.
 const COPIES: usize = 5;
@@ -115,6 +117,7 @@ impl Writer {
         if let Some(drop) = main {
             self.reasons(drop, !trace.findings.is_empty() && !trace.rules_blamed);
         }
+        self.responses(&trace.responses);
         if trace.vain && !trace.delivered.is_empty() {
             let heard: Vec<String> = trace.delivered.iter().take(COPIES).map(place).collect();
             self.line(0, &format!("the question reaches {}", heard.join(", ")));
@@ -148,6 +151,39 @@ impl Writer {
         let verbose = self.verbose;
         for problem in trace.problems.iter().filter(|problem| verbose || !told(problem)) {
             self.line(0, &format!("problem: {problem}"));
+        }
+    }
+
+    /// What responders answer, or why they do not.
+    fn responses(&mut self, responses: &[Response]) {
+        let shown = if self.verbose { usize::MAX } else { COPIES };
+        for response in responses.iter().take(shown) {
+            self.line(0, &response.text());
+            self.asked_by(response);
+        }
+        if let Some(more @ 1..) = responses.len().checked_sub(shown) {
+            self.line(0, &format!("and {more} more copies come to a responder; --verbose shows them"));
+        }
+    }
+
+    /// The flow that hands a packet over, or does not. Its actions are long, and few people read them.
+    fn asked_by(&mut self, response: &Response) {
+        let Response { at, because, responded, .. } = response;
+        let stage = format!("stage {} {}", at.table, named(at));
+        let Some(flow) = &at.flow else { return };
+        if self.verbose {
+            self.line(1, &format!("{stage}:"));
+            return self.flow(2, flow, because);
+        }
+        if *responded == Responded::NotAsked && !flow.sentence.is_empty() {
+            self.line(1, &flow.sentence);
+        }
+        let rule = flow.rule.as_ref().map_or(String::new(), |rule| format!(", rule {rule}"));
+        self.line(1, &format!("{stage}{rule}"));
+        let objects = because.iter().filter(|leaf| leaf.object.is_some()).take(LEAVES);
+        let objects: Vec<&str> = objects.map(|leaf| &*leaf.what).collect();
+        if !objects.is_empty() {
+            self.line(1, &format!("because of {}", objects.join(", ")));
         }
     }
 

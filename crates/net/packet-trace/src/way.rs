@@ -12,7 +12,7 @@ use pipeline::one_line;
 use simulated_hosts::Place;
 
 use crate::live::{Live, Met};
-use crate::{Cause, Drop, Network, Sent};
+use crate::{Cause, Drop, Network, Response, Sent};
 
 /// The way of one packet.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub struct Trace {
     pub delivered: Vec<Delivery>,
     /// Where the packet and its copies end.
     pub dropped: Vec<Drop>,
+    /// What the responders of these hosts answer, or why they do not.
+    pub responses: Vec<Response>,
     /// Whether the packet is a question that no port is known to answer.
     pub vain: bool,
     /// What the rules say is wrong with the objects concerned.
@@ -142,7 +144,9 @@ pub struct FlowView {
 
 impl ShowsInputs for Trace {
     fn for_each_input(&mut self, visit: &mut dyn FnMut(TableId, &Row, &mut Option<Origin>)) {
-        self.dropped.iter_mut().flat_map(Drop::leaves_mut).for_each(|leaf| leaf.visit(visit));
+        let behind_answers = self.responses.iter_mut().flat_map(|response| &mut response.because);
+        let behind_drops = self.dropped.iter_mut().flat_map(Drop::leaves_mut);
+        behind_drops.chain(behind_answers).for_each(|leaf| leaf.visit(visit));
     }
 }
 
@@ -181,6 +185,7 @@ impl Network {
             tunnelled: Vec::new(),
             delivered: Vec::new(),
             dropped: Vec::new(),
+            responses: Vec::new(),
             vain: sent.sought.is_some(),
             problems: Vec::new(),
             met: Vec::new(),
@@ -240,6 +245,7 @@ impl Network {
             mark_ends(&mut lines, &drops);
             trace.hops.push(Hop { host: host.clone(), before: *before, lines });
             trace.dropped.extend(drops);
+            self.responses(host, steps, &mut trace.responses);
             self.met(host, steps, &mut trace.met);
         }
         for Arrival { host, port, bytes } in crossing.arrived {
@@ -273,6 +279,9 @@ impl Network {
                 What::Bucket(id) => lines.push(Line::Bucket(*id)),
                 What::Action(action) => lines.push(Line::Action(self.action_text(action))),
                 What::Sent(port) => lines.push(Line::Sent(self.port_name(host, *port))),
+                What::HandedOver(handed) => {
+                    lines.push(Line::Note(format!("handed to controller {}", handed.controller.id)));
+                }
                 What::Note(text) => lines.push(Line::Note(text.clone())),
                 What::Problem(text) => lines.push(Line::Problem(text.clone())),
             }

@@ -236,6 +236,18 @@ impl FlowKey {
         }
     }
 
+    /// The fields beside the bytes of the packet, as a packet-in has them: registers, metadata, ports, the tunnel, its connection. Those
+    /// that are 0 are left out.
+    pub fn metadata(&self) -> Match {
+        let is_several = |field: &Field| (Field::Xreg0..=Field::Xxreg3).contains(field);
+        let beside = Field::all().filter(|field| !field.is_of_frame() && !is_several(field));
+        beside.map(|field| (field, self.get(field))).filter(|(_, value)| *value != 0).fold(
+            Match::any(),
+            // A field that cannot be matched by itself is in no packet-in.
+            |all, (field, value)| all.clone().with(field, value).unwrap_or(all),
+        )
+    }
+
     /// Writes a field that actions may write; excess bits and read-only fields are ignored.
     pub fn set(&mut self, field: Field, value: u128) {
         if let Some((first, count)) = registers(field) {

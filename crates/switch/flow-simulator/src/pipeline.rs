@@ -1,6 +1,6 @@
 //! Processes a packet through a bridge's tables, as Open vSwitch's translation does (`ofproto-dpif-xlate.c`).
 
-use openflow_rs::action::{CheckPktLarger, Learn, MoveBits, Resubmit, SetField};
+use openflow_rs::action::{CheckPktLarger, Controller, Learn, MoveBits, Resubmit, SetField};
 use openflow_rs::{Action, Actions, Bucket, Field, GroupKind, PortNo, Prerequisite, Subfield};
 
 use crate::choice::Choice;
@@ -12,7 +12,7 @@ use crate::learned::{Effects, Lesson, learned_flow};
 use crate::limits;
 use crate::port::Port;
 use crate::rewrite::Frame;
-use crate::trace::{RETURNED, Recorder, Step, What};
+use crate::trace::{HandedOver, RETURNED, Recorder, Step, What};
 use crate::{Bridge, FlowKey, Packet, Stopped};
 
 mod datapath;
@@ -236,8 +236,7 @@ impl<'a> Run<'a> {
             Action::GotoTable(goto) => self.enter(goto.table, self.key.in_port),
             Action::Learn(learn) => self.learn(learn),
             Action::Meter(meter) => self.meter(meter.id),
-            // Nobody is connected, as beside a switch whose responder does not run.
-            Action::Controller(_) => {}
+            Action::Controller(controller) => self.hand_over(controller),
             Action::Note(_) | Action::SetQueue(_) | Action::PopQueue(_) | Action::Sample(_) => {}
             // `carry_out` has it, since the rest of the list belongs to it.
             Action::CheckPktLarger(_) => {}
@@ -521,6 +520,20 @@ impl<'a> Run<'a> {
         }
         self.recorder.sent(port);
         self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
+    }
+
+    /// Nobody is connected, as beside a switch whose responder does not run: only the trace says what would be handed over.
+    fn hand_over(&mut self, controller: &Controller) {
+        if self.metered_out {
+            return self.recorder.note(|| "not handed over: a meter dropped the packet".to_owned());
+        }
+        self.recorder.begin(|| {
+            let mut frame = self.frame.clone();
+            frame.commit(&self.key);
+            let (bytes, key) = (frame.bytes().to_vec(), self.key.clone());
+            What::HandedOver(Box::new(HandedOver { controller: controller.clone(), bytes, key }))
+        });
+        self.recorder.end();
     }
 
     /// Whether another bridge (that of the underlay or a patch port's peer) may be entered with this many more bytes.

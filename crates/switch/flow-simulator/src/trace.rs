@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use openflow_rs::action::Controller;
 use openflow_rs::{Action, FlowEntry, PortNo};
 
 use crate::FlowKey;
@@ -37,10 +38,23 @@ pub enum What {
     Bucket(u32),
     /// The packet left by a port.
     Sent(PortNo),
+    /// A copy goes to the process that the action `controller` names. Here, nobody is connected.
+    HandedOver(Box<HandedOver>),
     /// A note that the action's text does not contain.
     Note(String),
     /// Why an action had no effect.
     Problem(String),
+}
+
+/// A packet where the action `controller` hands it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedOver {
+    /// The action: who gets the packet, and what it says to them.
+    pub controller: Controller,
+    /// The packet, as rewritten so far.
+    pub bytes: Vec<u8>,
+    /// Its fields.
+    pub key: FlowKey,
 }
 
 impl fmt::Display for Step {
@@ -92,6 +106,7 @@ impl Step {
             What::Action(action) => writeln!(f, "{action}")?,
             What::Bucket(id) => writeln!(f, "bucket {id}")?,
             What::Sent(port) => writeln!(f, "-> sent by port {port}")?,
+            What::HandedOver(handed) => writeln!(f, "-> handed to controller {}", handed.controller.id)?,
             What::Note(text) => writeln!(f, "-> {text}")?,
             What::Problem(text) => writeln!(f, ">> {text}")?,
         }

@@ -1,8 +1,9 @@
 //! What a trace says of choices, lengths and times.
 
+use flow_simulator::trace::{HandedOver, What};
 use flow_simulator::{Bridge, Outcome, Packet};
 use frame_builder::{ARP, IPV4, IPV6, Ipv4, Ipv6, UDP, ethernet};
-use openflow_rs::PortNo;
+use openflow_rs::{Field, PortNo};
 
 fn bridge(groups: &[&str], flows: &[&str]) -> Bridge {
     let mut bridge = Bridge::new((1..=5).map(PortNo));
@@ -225,4 +226,29 @@ fn a_time_that_is_up_is_named_and_a_packet_without_one_goes_on() {
     let (ports, text) = trace(&bridge, ethernet([2; 6], [4; 6], ARP, &[0; 28]));
     assert_eq!(ports, [1, 2, 3]);
     says(&text, ">> the packet has no time to live: it is not IP");
+}
+
+#[test]
+fn what_a_controller_gets_is_the_packet_as_it_is_there_and_its_fields() {
+    let flow = "ip actions=set_field:7->reg4,set_field:9->metadata,dec_ttl,set_field:10.0.0.9->ip_dst,\
+                controller(id=7,userdata=01.02),set_field:10.0.0.8->ip_dst,output:1";
+    let bridge = bridge(&[], &[flow]);
+    let outcome = bridge.trace(&Packet::new(frame(9, 20), PortNo(5)));
+    says(&outcome.steps[0].to_string(), "-> handed to controller 7");
+    let steps = outcome.steps[0].within.iter().flat_map(|step| &step.within);
+    let handed: Vec<&HandedOver> = steps
+        .filter_map(|step| match &step.what {
+            What::HandedOver(handed) => Some(&**handed),
+            _ => None,
+        })
+        .collect();
+    let [handed] = handed[..] else { panic!("{:?}", outcome.steps) };
+    assert_eq!((handed.controller.id, &*handed.controller.userdata), (7, &[1, 2][..]));
+    let read = Packet::new(handed.bytes.clone(), PortNo(5));
+    assert_eq!((read.key().get(Field::IpDst), read.key().get(Field::IpTtl)), (0x0a00_0009, 8));
+    assert_eq!(handed.key.metadata(), "reg4=7,metadata=9,in_port=5".parse().expect("fields"));
+    // The packet goes on as if nobody had got it.
+    assert_eq!(outcome.emitted.len(), 1);
+    assert_eq!(outcome.emitted[0].key.get(Field::IpDst), 0x0a00_0008);
+    assert_eq!(bridge.process(&Packet::new(frame(9, 20), PortNo(5))).emitted, outcome.emitted);
 }

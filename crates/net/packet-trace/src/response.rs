@@ -1,0 +1,231 @@
+//! What the responder of a host answers to a packet that flows hand over to it, or why the sender gets no answer.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use flow_simulator::trace::{HandedOver, Step, What};
+use flow_simulator::{FlowKey, Packet};
+use frame_builder::{ICMP, TCP};
+use openflow_rs::{Field, FlowEntry, PortNo};
+use packet_answers::{
+    ANSWERS_EACH, Answer, Answered, Ask, CONTROLLER_ID, Instruction, Malformed, Reason, Silence,
+};
+
+use crate::cause::RESPOND;
+use crate::packet::addresses;
+use crate::text::named;
+use crate::{Leaf, LookupView, Network};
+
+/// What becomes of the answer to a packet, or to a copy of it, on one host. Whether a responder runs there is not known.
+#[derive(Debug)]
+pub struct Response {
+    /// The host.
+    pub host: String,
+    /// The flow that hands the packet over, or keeps it from the responder.
+    pub at: Box<LookupView>,
+    /// What the responder does.
+    pub responded: Responded,
+    /// The objects and reports behind the flow.
+    pub because: Vec<Leaf>,
+}
+
+/// What a responder does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Responded {
+    /// It answers.
+    Answers {
+        /// The kind, by which the answer is counted.
+        kind: Answered,
+        /// What the answer is, in words.
+        what: String,
+        /// The addresses that the answer is from and to.
+        ends: Option<(IpAddr, IpAddr)>,
+    },
+    /// It has read the packet, and must not answer it or cannot.
+    Silent(Silence),
+    /// It cannot read what the flow asks for.
+    Unreadable(Malformed),
+    /// The packet does not come to it: a flow that owes an answer asks for one, and no flow hands the packet over.
+    NotAsked,
+}
+
+impl Response {
+    /// Why there is no answer; none if there is one.
+    pub fn silence(&self) -> Option<String> {
+        match &self.responded {
+            Responded::Answers { .. } => None,
+            Responded::Silent(silence) => Some(silence.to_string()),
+            Responded::Unreadable(malformed) => Some(malformed.to_string()),
+            Responded::NotAsked if self.at.flow.is_some() => {
+                Some(format!("stage {} {} drops the packet before", self.at.table, named(&self.at)))
+            }
+            Responded::NotAsked => {
+                Some(format!("no flow of stage {} {} hands the packet over", self.at.table, self.at.stage))
+            }
+        }
+    }
+
+    /// The response as a sentence.
+    pub fn text(&self) -> String {
+        let host = &self.host;
+        let Responded::Answers { what, ends, .. } = &self.responded else {
+            let why = self.silence().unwrap_or_default();
+            return format!("the responder of {host} answers nothing: {why}");
+        };
+        let ends = ends.map_or(String::new(), |(from, to)| format!(", from {from} to {to}"));
+        let most = 1000 / ANSWERS_EACH.as_millis();
+        format!(
+            "the responder of {host}, if it runs, answers: {what}{ends}, at most {most} a second for each receiver"
+        )
+    }
+}
+
+/// The look-up within which a step happens.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    table: u8,
+    entry: Option<&'a FlowEntry>,
+    key: &'a FlowKey,
+}
+
+impl<'a> At<'a> {
+    fn of(step: &'a Step) -> Option<At<'a>> {
+        match &step.what {
+            What::Lookup { table, entry, key } => Some(At { table: *table, entry: entry.as_deref(), key }),
+            _ => None,
+        }
+    }
+
+    /// The last look-up of a step and what is within it.
+    fn last(step: &'a Step) -> Option<At<'a>> {
+        step.within.iter().rev().find_map(At::last).or_else(|| At::of(step))
+    }
+}
+
+impl Network {
+    /// The answers to a packet on a host, in order.
+    pub(crate) fn responses(&self, host: &str, steps: &[Step], responses: &mut Vec<Response>) {
+        self.responses_within(host, None, steps, responses);
+    }
+
+    fn responses_within(
+        &self,
+        host: &str,
+        around: Option<At<'_>>,
+        steps: &[Step],
+        responses: &mut Vec<Response>,
+    ) {
+        let responds = |at: &At<'_>| self.names.stage_name(at.table) == Some(RESPOND);
+        for step in steps {
+            if let (What::HandedOver(handed), Some(at)) = (&step.what, around)
+                && handed.controller.id == CONTROLLER_ID
+            {
+                responses.push(self.response(host, at, responded(handed)));
+            }
+            let before = responses.len();
+            let at = At::of(step).or(around);
+            self.responses_within(host, at, &step.within, responses);
+            // One look-up in the stage may lead to others there, and each may ask.
+            let asks = at.as_ref().is_some_and(responds) && !around.as_ref().is_some_and(responds);
+            if asks
+                && responses.len() == before
+                && let Some(last) = At::last(step)
+            {
+                responses.push(self.response(host, last, Responded::NotAsked));
+            }
+        }
+    }
+
+    fn response(&self, host: &str, At { table, entry, key }: At<'_>, responded: Responded) -> Response {
+        let at = Box::new(self.lookup(host, table, entry, key));
+        let because = at.flow.as_ref().map_or(Vec::new(), |flow| self.leaves_of(flow));
+        Response { host: host.to_owned(), at, responded, because }
+    }
+}
+
+/// What the responder does with a packet, unless its receiver has got its share.
+fn responded(handed: &HandedOver) -> Responded {
+    let instruction = match Instruction::decode(&handed.controller.userdata) {
+        Ok(instruction) => instruction,
+        Err(malformed) => return Responded::Unreadable(malformed),
+    };
+    match instruction.answer(&handed.bytes, &handed.key.metadata()) {
+        Ok(answer) => {
+            let packet = Packet::new(answer.frame.clone(), PortNo::LOCAL);
+            let what = words(&answer, &instruction.ask, packet.key());
+            Responded::Answers { kind: answer.kind, what, ends: addresses(packet.key()) }
+        }
+        Err(silence) => Responded::Silent(silence),
+    }
+}
+
+/// What an answer is.
+fn words(answer: &Answer, ask: &Ask, key: &FlowKey) -> String {
+    let given = || {
+        let given = given(answer, ask);
+        if given.is_empty() { String::new() } else { format!(" of {}", given.join(", ")) }
+    };
+    match answer.kind {
+        Answered::Error(reason) => error(reason, &answer.frame, key),
+        Answered::RouterAdvertisement => "router advertisement".to_owned(),
+        Answered::Dhcpv4Offer => format!("DHCP offer{}", given()),
+        Answered::Dhcpv4Ack => format!("DHCP acknowledgement{}", given()),
+        Answered::Dhcpv4Nak => "DHCP refusal (NAK)".to_owned(),
+        Answered::Dhcpv6Advertise => format!("DHCPv6 advertisement{}", given()),
+        Answered::Dhcpv6Reply => format!("DHCPv6 reply{}", given()),
+        Answered::Dhcpv6Declined => "DHCPv6 reply to a declined address, which somebody else uses".to_owned(),
+    }
+}
+
+/// The addresses that an answer of DHCP gives to the client. One that tells only other things gives none.
+fn given(answer: &Answer, ask: &Ask) -> Vec<String> {
+    /// Where the client's address is: behind the headers of Ethernet, IPv4 and UDP, and four fields (RFC 2131, 2).
+    const YIADDR: std::ops::Range<usize> = 58..62;
+    match ask {
+        Ask::Dhcpv4(_) => {
+            let bytes = answer.frame.get(YIADDR).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+            let address = bytes.map(Ipv4Addr::from).filter(|address| !address.is_unspecified());
+            address.iter().map(Ipv4Addr::to_string).collect()
+        }
+        Ask::Dhcpv6(offer) => {
+            let is_there = |octets: [u8; 16]| answer.frame.windows(octets.len()).any(|bytes| bytes == octets);
+            let there = offer.addresses.iter().filter(|address| is_there(address.octets()));
+            there.map(ToString::to_string).collect()
+        }
+        Ask::Error(_) | Ask::Advertisement(_) => Vec::new(),
+    }
+}
+
+/// What an ICMP error says, by its code where the reason leaves it open; or a reset.
+fn error(reason: Reason, frame: &[u8], key: &FlowKey) -> String {
+    /// Where an error has its MTU: in the second word of its last four bytes, behind the headers of Ethernet and IP.
+    const MTU: usize = 14 + 6;
+    const PORT: u128 = 3;
+    const PORT_V6: u128 = 4;
+    let protocol = key.get(Field::IpProto);
+    if protocol == TCP.into() {
+        return "TCP reset".to_owned();
+    }
+    let is_v4 = protocol == ICMP.into();
+    let code = key.get(Field::IcmpCode);
+    let mtu = || {
+        let at = MTU + if is_v4 { 20 } else { 40 };
+        let bytes = frame.get(at..at + 2).and_then(|bytes| <[u8; 2]>::try_from(bytes).ok());
+        bytes.map_or(0, u16::from_be_bytes)
+    };
+    match (reason, is_v4) {
+        (Reason::TimeExceeded, true) => "ICMP time exceeded".to_owned(),
+        (Reason::TimeExceeded, false) => "ICMPv6 time exceeded".to_owned(),
+        (Reason::NoRoute, true) => "ICMP network unreachable".to_owned(),
+        (Reason::NoRoute, false) => "ICMPv6 no route to destination".to_owned(),
+        (Reason::HostUnreachable, true) => "ICMP host unreachable".to_owned(),
+        (Reason::HostUnreachable, false) => "ICMPv6 address unreachable".to_owned(),
+        (Reason::Closed, true) if code == PORT => "ICMP port unreachable".to_owned(),
+        (Reason::Closed, true) => "ICMP protocol unreachable".to_owned(),
+        (Reason::Closed, false) if code == PORT_V6 => "ICMPv6 port unreachable".to_owned(),
+        (Reason::Closed, false) => "ICMPv6 unrecognized next header".to_owned(),
+        (Reason::TooBig, true) => format!("ICMP fragmentation needed, MTU {}", mtu()),
+        (Reason::TooBig, false) => format!("ICMPv6 packet too big, MTU {}", mtu()),
+        (Reason::Rejected, true) => "ICMP administratively prohibited".to_owned(),
+        (Reason::Rejected, false) => "ICMPv6 administratively prohibited".to_owned(),
+    }
+}
