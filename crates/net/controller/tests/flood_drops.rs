@@ -24,13 +24,13 @@ const PORTS: &str = "
 {kind: switch_port, id: loud-3, switch: loud}
 ";
 
-/// The meter of what is handed to the responder.
-const RESPONSE_METER: u32 = 80_001;
+/// The meters of what is handed to the responder.
+const RESPONSE_METERS: [u32; 3] = [80_001, 80_002, 80_003];
 
-/// The meters of a host that are for one port. It has two more, for common flows.
+/// The meters of a host that are for one port. It has four more, for common flows.
 fn meters_of_ports(desired: &Desired) -> BTreeMap<u32, Meter> {
     let mut meters = desired.meters.clone();
-    for common in [METER_MAX, RESPONSE_METER] {
+    for common in RESPONSE_METERS.into_iter().chain([METER_MAX]) {
         assert!(meters.remove(&common).is_some(), "{meters:?}");
     }
     meters

@@ -24,9 +24,9 @@ const TIMES: u32 = 4;
 #[command(
     after_help = "Run one on each host, beside ovs-vswitchd, as a user who can open the management socket of the\n\
         bridge. It sends time exceeded, destination unreachable, packet too big, TCP resets, router\n\
-        advertisements and the answers of DHCP servers, as the flows of the bridge ask for. It needs neither a\n\
-        configuration nor the controller. While it does not run, these messages are missing, and nothing else\n\
-        changes.\n\n\
+        advertisements and the answers of DHCP servers, as the flows of the bridge ask for. It needs\n\
+        neither a configuration nor the controller. While it does not run, these messages are missing,\n\
+        and nothing else changes.\n\n\
         It logs to standard error, once a minute, what it has answered and what not, and why. A receiver\n\
         gets at most 10 messages a second from a router or switch.\n\n\
         Without options: --socket /var/run/openvswitch/br-int.mgmt --lock /run/weft-responder/br-int.lock"

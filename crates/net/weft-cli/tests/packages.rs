@@ -183,7 +183,7 @@ fn packages_get_meters_and_groups_that_nobody_else_has() {
     ];
     assert_eq!(
         folder.weft(&arguments).has_status(0).stdout,
-        "{\"txn\":1,\"insert\":{\"common_meter\":[[80001,1000,200],[120001,100,10],[120002,100,10],[200000,4294967295,4294967295]],\
+        "{\"txn\":1,\"insert\":{\"common_meter\":[[80001,1000,200],[80002,1000,200],[80003,1000,200],[120001,100,10],[120002,100,10],[200000,4294967295,4294967295]],\
          \"package_group\":[[\"audit\",\"blue\",15728640],[\"scrub\",\"blue\",15728641]]},\"delete\":{}}\n"
     );
 }

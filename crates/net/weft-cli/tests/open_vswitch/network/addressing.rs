@@ -9,9 +9,11 @@ use testbed::{Settings, Testbed};
 
 use super::support::{ask, bring_up, settings, wait_for};
 
-/// No ACL allows anything; the servers are not machines, and answer nevertheless.
+/// No ACL allows anything but pings from ports; the servers are not machines, and answer nevertheless.
 const NETWORK: &str = "
 {kind: switch, id: blue, acl_default: drop}
+---
+{kind: acl, id: pings, switch: blue, direction: from_port, priority: 1, match: {ip_proto: icmp}, action: allow_related}
 ---
 {kind: switch_port, id: one, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:40:01', ips: [10.40.0.1, 'fd40::1']}]}
 ---
