@@ -28,6 +28,7 @@ mod program;
 mod push;
 mod recorded;
 mod report;
+mod respond;
 mod store;
 mod texts;
 mod tls;
@@ -190,6 +191,8 @@ enum Bench {
     Push,
     /// How long a machine on real Open vSwitch waits from its `iface-id` until it answers
     Plug,
+    /// The responder beside a switch: its own speed, how late its answers are beside a ping, what others notice of a flood, its memory
+    Respond,
     /// Compiling texts of many shapes, and longer ones: how the time grows
     Texts,
     /// The controller while hostile clients are at work: how long a status takes, what memory is kept
@@ -341,6 +344,7 @@ fn main() -> Result<()> {
         Bench::LayeredRun { side } => say(&layered::run(*side, arguments.layered())?),
         Bench::Push => push::compare(arguments.flows, arguments.runs),
         Bench::Plug => plug::print(arguments.runs),
+        Bench::Respond => respond::print(arguments.runs),
         Bench::Texts => {
             texts::growth(arguments.runs);
             Ok(())
@@ -366,6 +370,7 @@ fn main() -> Result<()> {
             daemon::print(300)?;
             push::compare(arguments.flows, arguments.runs)?;
             plug::print(arguments.runs)?;
+            respond::print(arguments.runs)?;
             texts::growth(arguments.runs);
             program::figures(arguments.seed, arguments.runs)
         }

@@ -40,12 +40,7 @@ impl Killed {
     }
 
     fn status_mib(&self, field: &str) -> Result<f64> {
-        let path = format!("/proc/{}/status", self.0.id());
-        let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-        let value = status.lines().find_map(|line| line.strip_prefix(field));
-        let kib: f64 =
-            value.with_context(|| format!("{path}: no {field}"))?.trim().trim_end_matches(" kB").parse()?;
-        Ok(kib / 1024.0)
+        status_mib(self.0.id(), field)
     }
 }
 
@@ -55,4 +50,14 @@ impl Drop for Killed {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A field of a process in mebibytes, such as `VmRSS:` (proc(5)).
+pub(crate) fn status_mib(pid: u32, field: &str) -> Result<f64> {
+    let path = format!("/proc/{pid}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let value = status.lines().find_map(|line| line.strip_prefix(field));
+    let kib: f64 =
+        value.with_context(|| format!("{path}: no {field}"))?.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib / 1024.0)
 }

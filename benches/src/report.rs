@@ -9,6 +9,8 @@ pub(crate) enum Aim {
     Ratio(f64),
     /// Weft takes at most this, in the median of runs or in the worst case.
     AtMost(f64),
+    /// Weft does at least this, in the median of runs.
+    AtLeast(f64),
     /// No target; the figure explains another one.
     None,
 }
@@ -55,6 +57,7 @@ impl Line {
         match self.aim {
             Aim::None => None,
             Aim::AtMost(most) => Some(judged <= most),
+            Aim::AtLeast(least) => Some(self.ours.median() >= least),
             Aim::Ratio(most) => self.baseline.as_ref().map(|(_, ratio)| ratio.median() <= most),
         }
     }
@@ -74,6 +77,7 @@ impl std::fmt::Display for Line {
         match self.aim {
             Aim::Ratio(most) => write!(f, " ≤ {most} × |")?,
             Aim::AtMost(most) => write!(f, " ≤ {most} |")?,
+            Aim::AtLeast(least) => write!(f, " ≥ {least} |")?,
             Aim::None => write!(f, " |")?,
         }
         match self.met() {
@@ -105,6 +109,7 @@ mod tests {
         assert_eq!(line(Aim::Ratio(0.6)).to_string(), expected);
         assert!(line(Aim::Ratio(0.4)).to_string().ends_with("| ≤ 0.4 × | **no** |"));
         assert!(line(Aim::AtMost(1.0)).to_string().ends_with("| ≤ 1 | **no** |"));
+        assert!(line(Aim::AtLeast(2.0)).to_string().ends_with("| ≥ 2 | yes |"));
         let alone = Line::alone("idle, ms", 0, vec![0.0], Aim::None).to_string();
         assert_eq!(alone, "| idle, ms | 0 (0–0) | | | | |");
     }

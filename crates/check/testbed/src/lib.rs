@@ -252,6 +252,11 @@ impl Testbed {
         Ok(())
     }
 
+    /// The process numbers of the responders, in the order of the lab's hosts.
+    pub fn responder_pids(&self) -> Vec<u32> {
+        self.responders.iter().map(Child::id).collect()
+    }
+
     /// The program, where it reaches the hosts. The kernel kills it if this thread ends first.
     fn weft(&self) -> Result<Command> {
         let mut words: Vec<OsString> = Vec::new();
