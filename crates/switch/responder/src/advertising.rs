@@ -78,7 +78,9 @@ impl Advertising {
                 (sent.times, sent.last) = (sent.times.saturating_add(1), now);
             }
         }
-        due.iter().for_each(|_| self.counts.answered(Answered::RouterAdvertisement));
+        for _ in &due {
+            self.counts.answered(Answered::RouterAdvertisement);
+        }
         due
     }
 }
