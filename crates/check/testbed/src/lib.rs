@@ -225,8 +225,10 @@ impl Testbed {
         }
     }
 
-    /// Starts a responder beside each switch, and waits until it is connected. A program of a version without responders ends at once instead.
+    /// Starts a responder beside each switch, in the place of the one that runs there, and waits until it is connected. A program of a version
+    /// without responders ends at once instead.
     pub fn start_responders(&mut self) -> Result<()> {
+        self.kill_responders();
         for host in self.lab()?.hosts()? {
             let endpoint = host.openflow_endpoint();
             let socket = endpoint.strip_prefix("unix:").context("a switch has a socket")?;
@@ -250,6 +252,14 @@ impl Testbed {
             self.responders.push(responder);
         }
         Ok(())
+    }
+
+    /// Ends all responders as a crash does.
+    pub fn kill_responders(&mut self) {
+        for mut responder in self.responders.drain(..) {
+            let _ = responder.kill();
+            let _ = responder.wait();
+        }
     }
 
     /// The process numbers of the responders, in the order of the lab's hosts.
@@ -467,9 +477,6 @@ impl Drop for Testbed {
     fn drop(&mut self) {
         // Nothing can be done about a controller that cannot be killed; the lab removes itself.
         let _ = self.kill_controller();
-        for mut responder in self.responders.drain(..) {
-            let _ = responder.kill();
-            let _ = responder.wait();
-        }
+        self.kill_responders();
     }
 }

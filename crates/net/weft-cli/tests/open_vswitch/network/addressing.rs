@@ -214,12 +214,30 @@ fn a_machine_configures_itself_as_the_router_advertises() {
         Some(says(&["ip", "-6", "route", "show", "default"])).filter(|routes| routes.contains("proto ra"))
     });
     assert!(route.contains("via fe80::ff:fe00:40fe"), "{route}");
-    let mtu = says(&["cat", "/proc/sys/net/ipv6/conf/eth0/mtu"]);
-    assert_eq!(mtu.trim(), MTU);
+    wait_for("the MTU of the switch", || {
+        (says(&["cat", "/proc/sys/net/ipv6/conf/eth0/mtu"]).trim() == MTU).then_some(())
+    });
     wait_for("a reply of the router", || {
         let said = lab.exec("two", &["ping", "-n", "-c", "1", "-W", "1", "fd40::fe"]).unwrap();
         said.success().then_some(())
     });
+}
+
+/// A responder that starts tells all machines of its host what flows advertise.
+#[test]
+fn a_machine_that_solicits_nothing_hears_of_the_router_as_well() {
+    let mut testbed = start("unasked");
+    testbed.kill_responders();
+    let lab = testbed.lab().unwrap();
+    let silent = lab.exec("two", &["sysctl", "-qw", "net.ipv6.conf.eth0.router_solicitations=0"]).unwrap();
+    assert!(silent.success(), "{}", silent.stderr);
+    enable_ipv6(lab, "two");
+    let routes = |lab: &Lab| lab.exec("two", &["ip", "-6", "route", "show", "default"]).unwrap().stdout;
+    assert_eq!(routes(lab), "");
+    testbed.start_responders().unwrap();
+    let lab = testbed.lab().unwrap();
+    let route = wait_for("a default route", || Some(routes(lab)).filter(|routes| !routes.is_empty()));
+    assert!(route.contains("via fe80::ff:fe00:40fe"), "{route}");
 }
 
 /// Machines of the lab have IPv6 and take advertisements only if they are told so.
