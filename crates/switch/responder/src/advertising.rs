@@ -42,6 +42,11 @@ impl Advertising {
         Advertising { counts, known: BTreeMap::new(), reading: BTreeMap::new() }
     }
 
+    /// The flows will be read from their beginning: what is left of a reading that did not end is forgotten.
+    pub(crate) fn begin(&mut self) {
+        self.reading.clear();
+    }
+
     /// Reads a part of the flows.
     pub(crate) fn read(&mut self, flows: &[FlowStats]) {
         for action in flows.iter().flat_map(|flow| &flow.entry.actions.0) {
@@ -153,5 +158,13 @@ mod tests {
         assert_eq!(due(&mut advertising, &[(7, 1300), (8, 1400)], 1), [(7, 1800), (8, 1800)]);
         assert_eq!(due(&mut advertising, &[(8, 1400)], 2), [(7, 0), (8, 1800)]);
         assert_eq!(due(&mut advertising, &[(8, 1400)], 3), []);
+    }
+
+    #[test]
+    fn a_reading_that_does_not_end_leaves_nothing() {
+        let mut advertising = Advertising::new(Arc::default());
+        advertising.read(&flows(&[(7, 1400)]));
+        advertising.begin();
+        assert_eq!(due(&mut advertising, &[(8, 1400)], 0), [(8, 1800)]);
     }
 }

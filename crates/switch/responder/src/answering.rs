@@ -67,13 +67,8 @@ impl Answering {
         Ok((answer.kind, PacketOut::from_port(PortNo::LOCAL, actions, answer.frame)))
     }
 
-    /// The counts, for others who keep them too.
-    pub(crate) fn shared_counts(&self) -> Arc<Counts> {
-        self.counts.clone()
-    }
-
     /// The counts that it keeps.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &Arc<Counts> {
         &self.counts
     }
 }

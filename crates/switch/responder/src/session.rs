@@ -150,17 +150,20 @@ impl Session {
 
     /// Answers packets until the connection ends.
     pub(crate) async fn serve(mut self, answering: &mut Answering) -> Result<Infallible, SessionError> {
-        let mut advertising = Advertising::new(answering.shared_counts());
+        let mut advertising = Advertising::new(answering.counts().clone());
         let (mut next_reading, mut is_reading) = (Instant::now(), false);
         loop {
-            let Some(step) = peer_connection::within(next_reading, self.connection.step()).await else {
+            // Asked before each step: packets that never stop coming must not keep the flows from being read.
+            if Instant::now() >= next_reading {
                 if !is_reading {
-                    self.send(Body::FlowDescRequest(FlowDescRequest {
-                        out_port: PortNo::CONTROLLER,
-                        ..FlowDescRequest::all()
-                    }))?;
+                    advertising.begin();
+                    let from_flows =
+                        FlowDescRequest { out_port: PortNo::CONTROLLER, ..FlowDescRequest::all() };
+                    self.send(Body::FlowDescRequest(from_flows))?;
                 }
                 (next_reading, is_reading) = (Instant::now() + READ_EVERY, true);
+            }
+            let Some(step) = peer_connection::within(next_reading, self.connection.step()).await else {
                 continue;
             };
             let Some(frame) = step? else { continue };
