@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 use lab::Lab;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, recvfrom, send,
-    setsockopt, socket, sockopt,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, recv, recvfrom, send, setsockopt,
+    socket, sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
@@ -76,10 +76,6 @@ impl Wire {
 fn raw(protocol: Option<SockProtocol>) -> nix::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::milliseconds(PATIENCE.as_millis() as i64))?;
-    let device = nix::ifaddrs::getifaddrs()?
-        .filter(|device| device.interface_name == "eth0")
-        .find_map(|device| device.address?.as_link_addr().copied())
-        .ok_or(Errno::ENODEV)?;
-    bind(socket.as_raw_fd(), &device)?;
+    lab::bind_to_eth0(&socket)?;
     Ok(socket)
 }

@@ -73,7 +73,7 @@ pub use preflight::{Missing, preflight};
 pub use reach::Reach;
 pub use registry::{Ownership, Summary, fitting_name, list};
 pub use state::Link;
-pub use taps::{Arrived, Taps};
+pub use taps::{Arrived, Taps, bind_to_eth0};
 pub use transfer::{Datagrams, Transfer};
 pub use vm::{Migration, Neighbour, Order, VmSpec};
 pub use vswitch::{Stop, Vswitch};

@@ -69,12 +69,20 @@ fn open() -> nix::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
     // More than the system's limit, which root may exceed; the daemon's bursts must not be lost here.
     setsockopt(&socket, sockopt::RcvBufForce, &BUFFER)?;
+    bind_to_eth0(&socket)?;
+    Ok(socket)
+}
+
+/// Binds a packet socket to eth0 of the network namespace of this thread, as [`Lab::inside`] enters that of a machine.
+///
+/// # Errors
+/// There is no eth0, or the socket cannot be bound.
+pub fn bind_to_eth0(socket: &OwnedFd) -> nix::Result<()> {
     let device = nix::ifaddrs::getifaddrs()?
         .filter(|device| device.interface_name == "eth0")
         .find_map(|device| device.address?.as_link_addr().copied())
         .ok_or(Errno::ENODEV)?;
-    bind(socket.as_raw_fd(), &device)?;
-    Ok(socket)
+    bind(socket.as_raw_fd(), &device)
 }
 
 impl Taps {
