@@ -240,7 +240,7 @@ fn a_machine_that_solicits_nothing_hears_of_the_router_as_well() {
     assert!(route.contains("via fe80::ff:fe00:40fe"), "{route}");
 }
 
-/// Machines of the lab have IPv6 and take advertisements only if they are told so.
+/// Enables IPv6 and router advertisements on a machine. Both are off in the machines of a lab that have no IPv6 address.
 fn enable_ipv6(lab: &Lab, machine: &str) {
     let settings = ["accept_ra=2", "accept_dad=0", "addr_gen_mode=0", "disable_ipv6=0"];
     let settings = settings.map(|setting| format!("net.ipv6.conf.eth0.{setting}"));
