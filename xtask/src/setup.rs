@@ -72,7 +72,7 @@ const CLIENTS: [&str; 4] = ["curl", "jq", "openssl", "prometheus"];
 const REQUIREMENTS: &str = "crates/net/weft-cli/tests/python/requirements.txt";
 
 /// Ensures that the programs are there by which tests use the API, check certificates, scrape metrics and check the unit, and
-/// ask for addresses: curl, jq, openssl, prometheus, systemd-analyze and dhclient, and in `target/python` those of Python.
+/// ask for addresses and names: curl, jq, openssl, prometheus, systemd-analyze, dhclient and dig, and in `target/python` those of Python.
 pub(crate) fn clients() -> Result<()> {
     let missing: Vec<&str> = CLIENTS.into_iter().filter(|name| !has_program(name)).collect();
     if !missing.is_empty() {
@@ -80,6 +80,7 @@ pub(crate) fn clients() -> Result<()> {
     }
     program("systemd-analyze", "systemd")?;
     program("dhclient", "isc-dhcp-client")?;
+    program("dig", "bind9-dnsutils")?;
     let own = std::env::current_exe().context("cannot find this program's file")?;
     let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
     python(&target.join("python"))

@@ -8,6 +8,8 @@
 //! that is too narrow from none. A pair is at fault when two probes in a row are lost, since the first packet to a host may be lost while its
 //! MAC address is asked for. Only what both switches have answered counts: a host that is not connected says nothing about the network.
 //! Nothing is kept over a restart.
+//!
+//! A host that sends to itself measures its responder: that gives the packet back, and the host counts it like one from a tunnel.
 
 mod faults;
 mod pair;
@@ -288,7 +290,8 @@ impl Underlay {
     ) -> Vec<Measured> {
         let mut all = Vec::new();
         for (from, to, probe) in plan.all() {
-            if node.is_some_and(|node| node != &**from && node != &**to) {
+            // What comes back from the responder of a host has taken no tunnel.
+            if from == to || node.is_some_and(|node| node != &**from && node != &**to) {
                 continue;
             }
             let Some(host) = plan.hosts().get(to) else { continue };

@@ -1,4 +1,4 @@
-//! The problems that the probes show, each stated of one host: of two hosts between which nothing arrives, the one that has more such
+//! The problems that the probes show, each stated of one host. A probe to the host itself is for its responder. Of the others: of two hosts between which nothing arrives, the one that has more such
 //! peers is more likely to be at fault.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -13,6 +13,12 @@ use crate::text::shown;
 
 /// How many hosts a problem names.
 const NAMED: usize = 3;
+
+/// The problem of a host whose responder does not give its probes back.
+const RESPONDER_SILENT: &str = "responder-silent";
+const NO_RESPONDER: &str = "its responder does not answer, so nobody there gets ICMP errors, resets of ACLs that reject, router advertisements, \
+                            DHCP and DNS; forwarding is untouched. Start it on the host (`systemctl enable --now weft-responder`), or read its \
+                            log (`journalctl -u weft-responder`)";
 
 /// The hosts between which something is at fault.
 #[derive(Debug, Default)]
@@ -35,13 +41,19 @@ pub(super) fn problems<'p>(
     plan: &ProbePlan,
     kind: &str,
 ) -> BTreeSet<Arc<Problem>> {
+    let mut problems = BTreeSet::new();
     let mut by_verdict: BTreeMap<Verdict, BTreeMap<&str, Peers<'_>>> = BTreeMap::new();
     for (from, to, verdict) in faulty {
+        if from == to {
+            let (kind, id) = (kind.to_owned(), from.to_string());
+            let (code, text) = (RESPONDER_SILENT.to_owned(), NO_RESPONDER.to_owned());
+            problems.insert(Arc::new(Problem { kind, id, code, text }));
+            continue;
+        }
         let hosts = by_verdict.entry(verdict).or_default();
         hosts.entry(to).or_default().from.insert(from);
         hosts.entry(from).or_default().to.insert(to);
     }
-    let mut problems = BTreeSet::new();
     for (verdict, hosts) in by_verdict {
         for (host, peers) in most_likely(hosts) {
             let code = verdict.code().to_owned();

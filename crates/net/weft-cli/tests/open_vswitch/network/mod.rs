@@ -21,6 +21,7 @@ mod live_rules;
 mod logging;
 mod long_chains;
 mod migration;
+mod names;
 mod ovs_pki;
 mod random_migrations;
 mod remote_host;
