@@ -100,7 +100,7 @@ fn periodic(instruction: &Instruction) -> Option<&Advertisement> {
 }
 
 fn message(instruction: &Instruction, frame: Vec<u8>) -> PacketOut {
-    PacketOut::from_port(PortNo::LOCAL, instruction.actions_for(&Match::any()), frame)
+    PacketOut::from_port(PortNo::LOCAL, instruction.actions_for(&Match::any(), &[]), frame)
 }
 
 #[cfg(test)]

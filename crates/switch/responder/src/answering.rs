@@ -60,10 +60,12 @@ impl Answering {
         let answer = instruction.answer(&packet.packet, &packet.metadata)?;
         // The datapath is a router or a switch, whose senders have a share each.
         let datapath = packet.metadata.get(Field::Metadata).map_or(0, |(value, _)| value as u64);
-        self.limit.take(datapath, answer.to, now)?;
+        if let Some(receiver) = answer.to {
+            self.limit.take(datapath, receiver, now)?;
+        }
         // As from the bridge itself: where flows track connections, Open vSwitch takes the packet up again by the port that it came from,
         // and loses one that came from none. The flows say whether it may leave by any port.
-        let actions = instruction.actions_for(&packet.metadata);
+        let actions = instruction.actions_for(&packet.metadata, &answer.loads);
         Ok((answer.kind, PacketOut::from_port(PortNo::LOCAL, actions, answer.frame)))
     }
 

@@ -133,7 +133,7 @@ impl Advertisement {
         } else {
             self.frame(mac, from, self.lifetime, DNS_LIFETIME)
         };
-        Ok(Answer { frame, to: Receiver::Mac(mac), kind: Answered::RouterAdvertisement })
+        Ok(Answer::new(frame, Receiver::Mac(mac), Answered::RouterAdvertisement))
     }
 
     /// The frame to all machines of the network, which a router sends from time to time (RFC 4861, 6.2.4).

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use frame_builder::Mac;
+use openflow_rs::Subfield;
 
 use crate::Reason;
 
@@ -11,10 +12,19 @@ use crate::Reason;
 pub struct Answer {
     /// The whole frame. The MAC addresses of an error are those of the packet, exchanged; whoever routes it writes others.
     pub frame: Vec<u8>,
-    /// Who gets it, and has a limit for it.
-    pub to: Receiver,
+    /// Who gets it, and has a limit for it. None if the meter of its flow is the only limit.
+    pub to: Option<Receiver>,
     /// The kind by which it is counted.
     pub kind: Answered,
+    /// What the answer says in fields that are not in the packet; see [`Instruction::actions_for`](crate::Instruction::actions_for).
+    pub loads: Vec<(Subfield, u64)>,
+}
+
+impl Answer {
+    /// A message with a receiver that has a limit.
+    pub(crate) fn new(frame: Vec<u8>, to: Receiver, kind: Answered) -> Answer {
+        Answer { frame, to: Some(to), kind, loads: Vec::new() }
+    }
 }
 
 /// Who gets an answer, as far as [`Limit`](crate::Limit) tells receivers apart.
@@ -45,11 +55,15 @@ pub enum Answered {
     Dhcpv6Reply,
     /// A `DHCPv6` client says that somebody else uses its address, and the server has read it: an address is in conflict.
     Dhcpv6Declined,
+    /// The name of a DNS query has been read, and the query goes on with its key.
+    DnsQuestion,
+    /// A DNS server has answered, whether it has what was asked for or not.
+    DnsAnswer,
 }
 
 impl Answered {
     /// All of them.
-    pub const ALL: [Answered; 13] = [
+    pub const ALL: [Answered; 15] = [
         Answered::Error(Reason::TimeExceeded),
         Answered::Error(Reason::NoRoute),
         Answered::Error(Reason::HostUnreachable),
@@ -63,6 +77,8 @@ impl Answered {
         Answered::Dhcpv6Advertise,
         Answered::Dhcpv6Reply,
         Answered::Dhcpv6Declined,
+        Answered::DnsQuestion,
+        Answered::DnsAnswer,
     ];
 
     /// The name by which it is counted.
@@ -76,6 +92,8 @@ impl Answered {
             Answered::Dhcpv6Advertise => "dhcpv6_advertise",
             Answered::Dhcpv6Reply => "dhcpv6_reply",
             Answered::Dhcpv6Declined => "dhcpv6_declined",
+            Answered::DnsQuestion => "dns_looked_up",
+            Answered::DnsAnswer => "dns",
         }
     }
 }

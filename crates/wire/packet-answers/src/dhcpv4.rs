@@ -150,7 +150,7 @@ impl Dhcpv4Offer {
         }
         let kind = self.kind(&request)?;
         let frame = self.reply(&request, kind, from)?;
-        Ok(Answer { frame, to: Receiver::Mac(self.client_mac), kind: kind.answered() })
+        Ok(Answer::new(frame, Receiver::Mac(self.client_mac), kind.answered()))
     }
 
     /// The kind of answer to a message for this server (RFC 2131, 4.3).

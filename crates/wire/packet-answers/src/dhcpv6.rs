@@ -135,7 +135,7 @@ impl Dhcpv6Offer {
         request.check(&self.duid())?;
         let (message, kind) = self.message(&request)?;
         let frame = self.frame(from, &message);
-        Ok(Answer { frame, to: Receiver::Mac(self.client_mac), kind })
+        Ok(Answer::new(frame, Receiver::Mac(self.client_mac), kind))
     }
 
     /// The identifier of the server, from its MAC address (RFC 8415, 11.4).

@@ -5,7 +5,7 @@ use openflow_rs::{Action, Actions, Match, Subfield};
 
 use crate::error_ask::value_of;
 use crate::userdata::{Malformed, Reader, VERSION, countable};
-use crate::{Advertisement, Answer, Dhcpv4Offer, Dhcpv6Offer, ErrorAsk, Silence};
+use crate::{Advertisement, Answer, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion, ErrorAsk, Silence};
 
 /// The number by which flows name the responder of their host (`id` of the action `controller`).
 pub const CONTROLLER_ID: u16 = 7;
@@ -32,6 +32,10 @@ pub enum Ask {
     Dhcpv4(Dhcpv4Offer),
     /// What a `DHCPv6` server says to its one client. Kind 4.
     Dhcpv6(Dhcpv6Offer),
+    /// The key of the name that a DNS query asks for. Kind 5.
+    DnsQuestion(DnsQuestion),
+    /// What a DNS server says of a name, or of those that nobody has. Kind 6.
+    DnsAnswer(DnsAnswer),
 }
 
 impl Ask {
@@ -39,6 +43,8 @@ impl Ask {
     const ADVERTISEMENT: u8 = 2;
     const DHCPV4: u8 = 3;
     const DHCPV6: u8 = 4;
+    const DNS_QUESTION: u8 = 5;
+    const DNS_ANSWER: u8 = 6;
 
     fn kind(&self) -> u8 {
         match self {
@@ -46,6 +52,8 @@ impl Ask {
             Ask::Advertisement(_) => Ask::ADVERTISEMENT,
             Ask::Dhcpv4(_) => Ask::DHCPV4,
             Ask::Dhcpv6(_) => Ask::DHCPV6,
+            Ask::DnsQuestion(_) => Ask::DNS_QUESTION,
+            Ask::DnsAnswer(_) => Ask::DNS_ANSWER,
         }
     }
 
@@ -55,6 +63,8 @@ impl Ask {
             Ask::Advertisement(advertisement) => advertisement.encode(out),
             Ask::Dhcpv4(offer) => offer.encode(out),
             Ask::Dhcpv6(offer) => offer.encode(out),
+            Ask::DnsQuestion(question) => question.encode(out),
+            Ask::DnsAnswer(answer) => answer.encode(out),
         }
     }
 
@@ -64,6 +74,8 @@ impl Ask {
             Ask::ADVERTISEMENT => Advertisement::decode(reader).map(Ask::Advertisement),
             Ask::DHCPV4 => Dhcpv4Offer::decode(reader).map(Ask::Dhcpv4),
             Ask::DHCPV6 => Dhcpv6Offer::decode(reader).map(Ask::Dhcpv6),
+            Ask::DNS_QUESTION => DnsQuestion::decode(reader).map(Ask::DnsQuestion),
+            Ask::DNS_ANSWER => DnsAnswer::decode(reader).map(Ask::DnsAnswer),
             other => Err(Malformed::Kind(other)),
         }
     }
@@ -75,7 +87,7 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 1 | 1, the version |
-    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6` |
+    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers |
     /// | 1 | the number of fields that are kept |
     /// | 6 each | the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira |
     /// | as the kind | what the answer says; see below |
@@ -125,6 +137,23 @@ impl Instruction {
     /// | 16 each | the addresses, and then the DNS servers |
     /// | that length | the domains as DNS has them |
     ///
+    /// Of questions of DNS:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 6 | the field for the key, as above |
+    ///
+    /// Of answers of DNS, with names as DNS has them, without compression:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | … | the name that has the records, or the root for those that nobody has |
+    /// | … | what the name is an alias of, or the root for nothing |
+    /// | 4 | the TTL in seconds |
+    /// | 1, 1, 1, 1 | the numbers of IPv4 addresses, IPv6 addresses, pointers and domains |
+    /// | 4 each, 16 each | the addresses |
+    /// | … each | the names of the pointers, and then the domains |
+    ///
     /// A list of more items than its number can say is cut after those.
     pub fn encode(&self) -> Vec<u8> {
         let kept = countable(&self.kept);
@@ -161,7 +190,7 @@ impl Instruction {
     }
 
     /// The answer to a packet that was handed over with these fields. `frame` may be the beginning of a longer one: an error quotes as
-    /// much as is there, and the other kinds answer whole packets alone.
+    /// much as is there, and the other kinds answer whole packets alone. The answer to a question of DNS is the packet itself, unchanged.
     ///
     /// # Errors
     /// The packet must not be answered, or cannot be.
@@ -171,14 +200,17 @@ impl Instruction {
             Ask::Advertisement(advertisement) => advertisement.answer(frame),
             Ask::Dhcpv4(offer) => offer.answer(frame),
             Ask::Dhcpv6(offer) => offer.answer(frame),
+            Ask::DnsQuestion(question) => Ok(question.answer(frame)),
+            Ask::DnsAnswer(answer) => answer.answer(frame),
         }
     }
 
-    /// The actions that bring the answer to a packet with these fields into the pipeline: those that set the kept fields again, and then
-    /// [`actions`](Self::actions).
-    pub fn actions_for(&self, metadata: &Match) -> Actions {
+    /// The actions that bring the answer to a packet with these fields into the pipeline: those that set the kept fields again, then those that
+    /// load what [the answer](Answer::loads) says in fields, and then [`actions`](Self::actions).
+    pub fn actions_for(&self, metadata: &Match, loads: &[(Subfield, u64)]) -> Actions {
         // A field that cannot be set is refused by `decode`.
         let kept = self.kept.iter().filter_map(|field| Action::load(*field, value_of(*field, metadata)).ok());
-        kept.chain(self.actions.0.iter().cloned()).collect()
+        let loads = loads.iter().filter_map(|(field, value)| Action::load(*field, (*value).into()).ok());
+        kept.chain(loads).chain(self.actions.0.iter().cloned()).collect()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A flow hands a packet over with an [`Instruction`] in its `userdata`, which says what is asked and what the answer needs to know.
 //! [`Instruction::answer`] builds the answer from both, or gives the reason for silence ([`Silence`]): an ICMP error or a TCP reset, a
-//! router advertisement, or a message of a DHCP server. It keeps no state, reads no clock and has no I/O, so the process on a host, the
+//! router advertisement, or a message of a DHCP or DNS server. It keeps no state, reads no clock and has no I/O, so the process on a host, the
 //! simulator and the tests get the same answers.
 //!
 //! Flows already exclude most packets that must not be answered. This crate checks all of it again: two responders that answer each
@@ -27,6 +27,7 @@ mod datagram;
 mod dhcp_options;
 mod dhcpv4;
 mod dhcpv6;
+mod dns;
 mod error;
 mod error_ask;
 mod headers;
@@ -48,6 +49,8 @@ pub use answered::{Answer, Answered, Receiver};
 pub use dhcp_options::{BadOption, Form, NAMES, OptionName, dhcp_option, domain_search};
 pub use dhcpv4::Dhcpv4Offer;
 pub use dhcpv6::Dhcpv6Offer;
+pub use dns::name::{DomainName, NoDomainName, name_key};
+pub use dns::{DnsAnswer, DnsQuestion};
 pub use error_ask::{Address, ErrorAsk, Operand};
 pub use headers::link_local;
 pub use instruction::{Ask, CONTROLLER_ID, Instruction};
@@ -79,11 +82,7 @@ pub fn answer_error(
         Some(segment) => reset::reset(&received, segment)?,
         None => error::error(&received, source(&received, reason, addresses)?, reason, mtu)?,
     };
-    Ok(Answer {
-        frame: received.returned(&packet),
-        to: Receiver::Ip(received.from),
-        kind: Answered::Error(reason),
-    })
+    Ok(Answer::new(received.returned(&packet), Receiver::Ip(received.from), Answered::Error(reason)))
 }
 
 /// The source of an error.

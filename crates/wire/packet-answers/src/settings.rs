@@ -10,8 +10,8 @@ use openflow_rs::{Actions, MacAddr, Subfield};
 
 use crate::advertisement::INTERVAL_MAX;
 use crate::{
-    Address, Advertisement, Ask, BadOption, Dhcpv4Offer, Dhcpv6Offer, ErrorAsk, Instruction, Operand,
-    Preference, dhcp_option, domain_search,
+    Address, Advertisement, Ask, BadOption, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion, DomainName,
+    ErrorAsk, Instruction, Operand, Preference, dhcp_option, domain_search,
 };
 
 /// Text that says nothing of an answer, or not enough.
@@ -75,7 +75,7 @@ impl fmt::Display for BadSetting {
 impl std::error::Error for BadSetting {}
 
 /// The kinds of answers.
-const KINDS: [&str; 4] = ["error", "router_advertisement", "dhcpv4", "dhcpv6"];
+const KINDS: [&str; 6] = ["error", "router_advertisement", "dhcpv4", "dhcpv6", "dns_question", "dns_answer"];
 
 impl Instruction {
     /// An instruction for an answer of a kind, by settings of the form `NAME=VALUE`. Where a name has several values, each is a setting; text
@@ -88,6 +88,8 @@ impl Instruction {
     /// | `router_advertisement` | `mac`; `mode`, one of `slaac`, `dhcpv6_stateful` and `dhcpv6_stateless`; `prefix`, each; `dns`, each; `mtu`; `periodic` |
     /// | `dhcpv4` | `address`, `net`, `server`, `server_mac`, `client_mac`, `lease`; `next_server`; and options by the names and codes of [`dhcp_option`], with values that are joined by commas |
     /// | `dhcpv6` | `server_mac`, `client_mac`, `lease`; `address`, each; `dns`, each; `domain_search`, each. `net` and `server` have no effect |
+    /// | `dns_question` | `key`, a field of 64 bits for the [`name_key`](crate::name_key) of the name |
+    /// | `dns_answer` | `name`, a domain name, or an address for its reverse name; `ttl`; `address`, each; `cname`; `pointer`, each. Without `name`, for names that nobody has: `domain`, each |
     ///
     /// # Errors
     /// A setting is unknown, malformed or missing.
@@ -104,6 +106,8 @@ impl Instruction {
             "router_advertisement" => Ask::Advertisement(advertisement(&mut settings)?),
             "dhcpv4" => Ask::Dhcpv4(dhcpv4(&mut settings)?),
             "dhcpv6" => Ask::Dhcpv6(dhcpv6(&mut settings)?),
+            "dns_question" => Ask::DnsQuestion(dns_question(&mut settings)?),
+            "dns_answer" => Ask::DnsAnswer(dns_answer(&mut settings)?),
             other => return Err(BadSetting::Kind(other.to_owned())),
         };
         settings.end()?;
@@ -187,6 +191,48 @@ fn dhcpv6(settings: &mut Settings<'_>) -> Result<Dhcpv6Offer, BadSetting> {
         dns: settings.many("dns", wanted, parsed)?,
         domain_search: domain_search?,
     })
+}
+
+fn dns_question(settings: &mut Settings<'_>) -> Result<DnsQuestion, BadSetting> {
+    let wanted = "give a field of 64 bits that an action can set, as in xreg4";
+    let field = |text: &str| parsed(text).filter(|field| DnsQuestion::takes_keys(*field));
+    Ok(DnsQuestion { key: settings.one("key", wanted, field)? })
+}
+
+fn dns_answer(settings: &mut Settings<'_>) -> Result<DnsAnswer, BadSetting> {
+    /// Of names that nobody has, there is nothing to remember.
+    const NO_TTL: u32 = 0;
+    let wanted = "give a domain name, as in db.blue.example";
+    let of_records = |text: &str| {
+        let reverse = parsed(text).map(DomainName::reverse);
+        reverse.or_else(|| parsed(text))
+    };
+    let name = settings.option("name", "give a domain name or an address", of_records)?;
+    let cname = settings.option("cname", wanted, domain_name)?;
+    let addresses: Vec<IpAddr> = settings.many("address", "give an IP address", parsed)?;
+    let pointers = settings.many("pointer", wanted, domain_name)?;
+    if name.is_none() && !(cname.is_none() && addresses.is_empty() && pointers.is_empty()) {
+        return Err(BadSetting::Missing { kind: settings.kind.to_owned(), name: "name" });
+    }
+    let ttl = if name.is_some() {
+        settings.one("ttl", SECONDS, parsed)?
+    } else {
+        settings.option("ttl", SECONDS, parsed)?.unwrap_or(NO_TTL)
+    };
+    let domains = settings.many("domain", wanted, domain_name)?;
+    let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+    for address in addresses {
+        match address {
+            IpAddr::V4(address) => ipv4.push(address),
+            IpAddr::V6(address) => ipv6.push(address),
+        }
+    }
+    Ok(DnsAnswer { name, ttl, ipv4, ipv6, cname, pointers, domains })
+}
+
+/// A domain name that is no address: its digits would be names of domains.
+fn domain_name(text: &str) -> Option<DomainName> {
+    if text.parse::<IpAddr>().is_ok() { None } else { parsed(text) }
 }
 
 const SECONDS: &str = "give seconds, up to 4294967295";

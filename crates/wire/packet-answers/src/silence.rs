@@ -37,6 +37,8 @@ pub enum Silence {
     OtherClient,
     /// A request for another server.
     OtherServer,
+    /// A query for another name than the one that the flow has records of: both have the same key.
+    OtherName,
     /// A relay agent has forwarded the request: the client is on another network.
     Relayed,
     /// BOOTP without DHCP, which leases nothing.
@@ -51,7 +53,7 @@ pub enum Silence {
 
 impl Silence {
     /// All of them.
-    pub const ALL: [Silence; 21] = [
+    pub const ALL: [Silence; 22] = [
         Silence::NotIp,
         Silence::Damaged,
         Silence::GroupFrame,
@@ -68,6 +70,7 @@ impl Silence {
         Silence::Forwarded,
         Silence::OtherClient,
         Silence::OtherServer,
+        Silence::OtherName,
         Silence::Relayed,
         Silence::Bootp,
         Silence::Released,
@@ -94,6 +97,7 @@ impl Silence {
             Silence::Forwarded => "forwarded",
             Silence::OtherClient => "other_client",
             Silence::OtherServer => "other_server",
+            Silence::OtherName => "other_name",
             Silence::Relayed => "relayed",
             Silence::Bootp => "bootp",
             Silence::Released => "released",
@@ -126,6 +130,7 @@ impl fmt::Display for Silence {
                 "the request is of another client than the one that the flow has an answer for"
             }
             Silence::OtherServer => "the request is for another server",
+            Silence::OtherName => "the query is for another name than the one that the flow has records of",
             Silence::Relayed => "a relay agent has forwarded the request",
             Silence::Bootp => "the request is BOOTP without DHCP",
             Silence::Released => "the client gives its address back",

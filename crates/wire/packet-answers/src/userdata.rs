@@ -24,6 +24,10 @@ pub enum Malformed {
     Flags(u8),
     /// A field whose value is to be kept cannot be set.
     Kept(Subfield),
+    /// A field for the key of a name has not 64 bits, or cannot be set.
+    Key(Subfield),
+    /// A domain name is too long or compressed.
+    Name,
     /// A field or an action is unknown or malformed.
     OpenFlow(DecodeError),
 }
@@ -49,6 +53,13 @@ impl fmt::Display for Malformed {
             Malformed::Kept(field) => {
                 write!(f, "the userdata of the flow keeps {field}, which no action can set")
             }
+            Malformed::Key(field) => {
+                write!(
+                    f,
+                    "the userdata of the flow wants a key in {field}, which is no 64 bits that an action can set"
+                )
+            }
+            Malformed::Name => f.write_str("the userdata of the flow has a malformed domain name"),
             Malformed::OpenFlow(error) => write!(f, "the userdata of the flow: {error}"),
         }
     }

@@ -76,7 +76,7 @@ fn a_machine_gets_what_it_solicits() {
         "{:02x?}",
         got.frame
     );
-    assert_eq!(got.to, Receiver::Mac([2, 0, 0, 0, 0, 1]));
+    assert_eq!(got.to, Some(Receiver::Mac([2, 0, 0, 0, 0, 1])));
     assert_eq!(got.kind, Answered::RouterAdvertisement);
 }
 
@@ -90,7 +90,7 @@ fn a_machine_without_an_address_gets_what_all_get() {
     let wanted = hex(&[&TO_ALL.replace("CHECKSUM", "e4a0"), MESSAGE].concat());
     let got = asked(&router(), &solicitation(EARLY)).unwrap();
     assert_eq!(got.frame, wanted, "{:02x?}", got.frame);
-    assert_eq!(got.to, Receiver::Mac([2, 0, 0, 0, 0, 1]));
+    assert_eq!(got.to, Some(Receiver::Mac([2, 0, 0, 0, 0, 1])));
     assert_eq!(router().unsolicited(), wanted);
 }
 

@@ -140,7 +140,7 @@ fn a_client_that_discovers_is_offered_its_address() {
     let wanted = hex(&wanted);
     let got = asked(&server(), &message(DISCOVER).frame()).unwrap();
     assert_eq!(got.frame, wanted, "{:02x?}", got.frame);
-    assert_eq!((got.to, got.kind), (Receiver::Mac(CLIENT_MAC), Answered::Dhcpv4Offer));
+    assert_eq!((got.to, got.kind), (Some(Receiver::Mac(CLIENT_MAC)), Answered::Dhcpv4Offer));
 }
 
 #[test]

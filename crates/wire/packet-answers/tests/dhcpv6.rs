@@ -89,7 +89,7 @@ fn a_client_that_solicits_is_told_of_its_address() {
          {LEASED} {CONFIGURED}"
     );
     assert_eq!(got.frame, hex(&wanted), "{:02x?}", got.frame);
-    assert_eq!((got.to, got.kind), (Receiver::Mac(CLIENT_MAC), Answered::Dhcpv6Advertise));
+    assert_eq!((got.to, got.kind), (Some(Receiver::Mac(CLIENT_MAC)), Answered::Dhcpv6Advertise));
 }
 
 #[test]

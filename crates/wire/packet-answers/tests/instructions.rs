@@ -109,7 +109,7 @@ fn of_reason(reason: Operand) -> Instruction {
 fn kept_fields_are_set_again_before_the_actions() {
     let metadata: Match = "reg3=0xabcd,reg9=7".parse().unwrap();
     let wanted: Actions = "load:0xbc->reg3[4..11],load:0->reg5,resubmit(,27)".parse().unwrap();
-    assert_eq!(of_reason(Operand::Constant(1)).actions_for(&metadata), wanted);
+    assert_eq!(of_reason(Operand::Constant(1)).actions_for(&metadata, &[]), wanted);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_reason_comes_from_a_field_and_must_be_known() {
     let frame = crate::golden::question(crate::golden::UDP4);
     let answer = instruction.answer(&frame, &"reg9=0x13".parse().unwrap()).unwrap();
     assert_eq!(answer.kind.name(), Reason::HostUnreachable.name());
-    assert_eq!(answer.to, Receiver::Ip("10.0.1.1".parse().unwrap()));
+    assert_eq!(answer.to, Some(Receiver::Ip("10.0.1.1".parse().unwrap())));
     assert_eq!(instruction.answer(&frame, &"reg9=9".parse().unwrap()), Err(Silence::UnknownReason));
 }
 

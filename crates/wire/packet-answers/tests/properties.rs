@@ -83,7 +83,7 @@ proptest! {
     ) {
         let Ok(got) = answer(&frame, reason, mtu, &own) else { return Ok(()) };
         let (from, to) = verified(&got.frame);
-        prop_assert_eq!(Receiver::Ip(to), got.to);
+        prop_assert_eq!(Some(Receiver::Ip(to)), got.to);
         prop_assert_eq!(Answered::Error(reason), got.kind);
         prop_assert_eq!(&got.frame[..12], &[&frame[6..12], &frame[..6]].concat()[..]);
         let longest = if from.is_ipv4() { 576 } else { 1280 };

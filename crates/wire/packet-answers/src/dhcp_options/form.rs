@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::DomainName;
+
 /// What the value of an option is, and how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
@@ -86,27 +88,9 @@ fn joined(value: &str, item: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Vec<u8>
     items.map(|items| items.concat())
 }
 
-/// A domain name as labels with their lengths, and the root (RFC 1035, 3.1). Underscores are not for names of hosts, but in use.
+/// A domain name as labels with their lengths, and the root (RFC 1035, 3.1).
 fn labels(name: &str) -> Option<Vec<u8>> {
-    const LABEL_MAX: usize = 63;
-    const NAME_MAX: usize = 255;
-    let is_label = |label: &str| {
-        (1..=LABEL_MAX).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    let name = name.strip_suffix('.').unwrap_or(name);
-    let mut bytes = Vec::with_capacity(name.len() + 2);
-    for label in name.split('.') {
-        if !is_label(label) {
-            return None;
-        }
-        bytes.push(label.len() as u8);
-        bytes.extend_from_slice(label.as_bytes());
-    }
-    bytes.push(0);
-    (bytes.len() <= NAME_MAX).then_some(bytes)
+    name.parse().ok().map(|name: DomainName| name.bytes().to_vec())
 }
 
 /// Bytes of hexadecimal digits; at least one.
