@@ -50,7 +50,7 @@ pub fn frame(bytes: &[u8]) {
 }
 
 /// Bytes as what a flow says of a packet, after their number, and as the packet. An answer is not longer than all networks carry, or than the
-/// client says that it takes, and nobody answers it.
+/// client says that it takes, and nobody answers it. A packet whose name is looked up stays as it is.
 pub fn answer(bytes: &[u8]) {
     /// What any Ethernet carries, which clients of DHCP can ask for.
     const LONGEST_DHCPV4: usize = 1500 + 14;
@@ -64,6 +64,11 @@ pub fn answer(bytes: &[u8]) {
     let again = Instruction::decode(&instruction.encode());
     assert_eq!(again.as_ref(), Ok(&instruction), "an instruction is not encoded as it was");
     let answer = decode("a packet", frame.len(), || instruction.answer(frame, &Match::any()));
+    if let Ask::DnsQuestion(_) = instruction.ask {
+        let answer = answer.expect("every packet has a key");
+        assert_eq!((&*answer.frame, answer.loads.len()), (frame, 1), "a question is changed");
+        return;
+    }
     let Ok(answer) = answer else { return };
     let longest = if let Ask::Dhcpv4(_) = instruction.ask { LONGEST_DHCPV4 } else { LONGEST };
     assert!(answer.frame.len() <= longest, "an answer of {} bytes", answer.frame.len());

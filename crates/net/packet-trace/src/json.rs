@@ -60,7 +60,7 @@ fn drop(drop: &Drop) -> Json {
 
 fn response(response: &Response) -> Json {
     let (kind, what, ends) = match &response.responded {
-        Responded::Answers { kind, what, ends } => (Some(kind.name()), Some(what), *ends),
+        Responded::Answers { kind, what, ends, .. } => (Some(kind.name()), Some(what), *ends),
         Responded::Silent(_) | Responded::Unreadable(_) | Responded::NotAsked => (None, None, None),
     };
     json!({

@@ -39,6 +39,8 @@ pub enum Responded {
         what: String,
         /// The addresses that the answer is from and to.
         ends: Option<(IpAddr, IpAddr)>,
+        /// Whether each receiver gets so many of them at most.
+        is_limited: bool,
     },
     /// It has read the packet, and must not answer it or cannot.
     Silent(Silence),
@@ -67,15 +69,18 @@ impl Response {
     /// The response as a sentence.
     pub fn text(&self) -> String {
         let host = &self.host;
-        let Responded::Answers { what, ends, .. } = &self.responded else {
+        let Responded::Answers { kind, what, ends, is_limited } = &self.responded else {
             let why = self.silence().unwrap_or_default();
             return format!("the responder of {host} answers nothing: {why}");
         };
+        if *kind == Answered::DnsQuestion {
+            return format!("the responder of {host}, if it runs, looks the name up: {what}");
+        }
         let ends = ends.map_or(String::new(), |(from, to)| format!(", from {from} to {to}"));
         let most = 1000 / ANSWERS_EACH.as_millis();
-        format!(
-            "the responder of {host}, if it runs, answers: {what}{ends}, at most {most} a second for each receiver"
-        )
+        let limit =
+            if *is_limited { format!(", at most {most} a second for each receiver") } else { String::new() };
+        format!("the responder of {host}, if it runs, answers: {what}{ends}{limit}")
     }
 }
 
@@ -152,7 +157,8 @@ fn responded(handed: &HandedOver) -> Responded {
         Ok(answer) => {
             let packet = Packet::new(answer.frame.clone(), PortNo::LOCAL);
             let what = words(&answer, &instruction.ask, packet.key());
-            Responded::Answers { kind: answer.kind, what, ends: addresses(packet.key()) }
+            let (kind, ends) = (answer.kind, addresses(packet.key()));
+            Responded::Answers { kind, what, ends, is_limited: answer.to.is_some() }
         }
         Err(silence) => Responded::Silent(silence),
     }
@@ -173,6 +179,12 @@ fn words(answer: &Answer, ask: &Ask, key: &FlowKey) -> String {
         Answered::Dhcpv6Advertise => format!("DHCPv6 advertisement{}", given()),
         Answered::Dhcpv6Reply => format!("DHCPv6 reply{}", given()),
         Answered::Dhcpv6Declined => "DHCPv6 reply to a declined address, which somebody else uses".to_owned(),
+        // What follows is the same packet, by the flow that has this key.
+        Answered::DnsQuestion => {
+            let key = answer.loads.iter().map(|(_, key)| format!("key {key:#x}"));
+            key.collect::<Vec<String>>().join(", ")
+        }
+        Answered::DnsAnswer => dns(&answer.frame, key),
     }
 }
 
@@ -191,7 +203,28 @@ fn given(answer: &Answer, ask: &Ask) -> Vec<String> {
             let there = offer.addresses.iter().filter(|address| is_there(address.octets()));
             there.map(ToString::to_string).collect()
         }
-        Ask::Error(_) | Ask::Advertisement(_) => Vec::new(),
+        Ask::Error(_) | Ask::Advertisement(_) | Ask::DnsQuestion(_) | Ask::DnsAnswer(_) => Vec::new(),
+    }
+}
+
+/// What a DNS server says: its code, and the number of records.
+fn dns(frame: &[u8], key: &FlowKey) -> String {
+    /// The headers of Ethernet and UDP.
+    const HEADERS: usize = 14 + 8;
+    let message = HEADERS + if addresses(key).is_some_and(|(from, _)| from.is_ipv4()) { 20 } else { 40 };
+    let Some([_, _, _, code, _, _, high, low]) = frame.get(message..).and_then(|bytes| bytes.first_chunk())
+    else {
+        return "DNS answer".to_owned();
+    };
+    match (code & 15, u16::from_be_bytes([*high, *low])) {
+        (0, 0) => "DNS answer, no such record".to_owned(),
+        (0, 1) => "DNS answer with 1 record".to_owned(),
+        (0, records) => format!("DNS answer with {records} records"),
+        (1, _) => "DNS answer, malformed query".to_owned(),
+        (3, _) => "DNS answer, no such name".to_owned(),
+        (4, _) => "DNS answer, not implemented".to_owned(),
+        (5, _) => "DNS answer, refused".to_owned(),
+        (other, _) => format!("DNS answer, code {other}"),
     }
 }
 

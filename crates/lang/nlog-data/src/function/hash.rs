@@ -24,6 +24,9 @@
 //! shifted out, so that the result is a non-negative `int`.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+
+use packet_answers::name_key;
 
 use super::Function;
 use super::define::entry;
@@ -119,5 +122,18 @@ pub(super) fn functions() -> Vec<Function> {
         .example(r#"match"reg1=0x1a", actions"output:3""#, "1065050973147131073")
         .example("{2, 1}, [2, 1], [[]]", "4241822891106455778")
         .variadic(hash_values),
+        entry(
+            "name_key(name) -> key",
+            "The number by which flows know a domain name, above 0 and of 63 bits: the same on every run, version and machine. The responder \
+            gives it to a packet that asks DNS for the name (`dns_question` of `respond`). Case and a dot at the end make no difference. \
+            A reverse name has the number of its address as text. Two names may have the same number, so the answer has the name too.",
+        )
+        .example(r#""db.blue.example""#, "5602235555972038162")
+        .example(r#""DB.Blue.Example.""#, "5602235555972038162")
+        .example(r#""10.0.0.2""#, "6149899355657142584")
+        .example(r#""2.0.0.10.in-addr.arpa""#, "6149899355657142584")
+        .example(r#""fd00::2""#, "5164688335066242414")
+        .example(r#""""#, "8640173135264257171")
+        .unary(|name: Arc<str>| name_key(&name) as i64),
     ]
 }

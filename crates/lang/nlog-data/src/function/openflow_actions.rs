@@ -220,12 +220,20 @@ fn outputs() -> Vec<Function> {
             in bytes of what is too small; `from`, the addresses with prefixes of which one is the source, by default the destination of the \
             packet. `router_advertisement`: `mac`, `mode` (`slaac`, `dhcpv6_stateful` or `dhcpv6_stateless`), `prefix`, `mtu`, `dns`, and \
             `periodic` for one that is sent every few minutes. `dhcpv4`: `address`, `net`, `server`, `server_mac`, `client_mac`, `lease`, \
-            `next_server`, and options by name or number. `dhcpv6`: `address`, `server_mac`, `client_mac`, `lease`, `dns`, `domain_search`.",
+            `next_server`, and options by name or number. `dhcpv6`: `address`, `server_mac`, `client_mac`, `lease`, `dns`, `domain_search`. \
+            `dns_question`: `key`, a field of 64 bits for the `name_key` of the name that the packet asks for, or 0 for a packet that is no query; the \
+            answer is the packet itself. `dns_answer`: `name`, a domain name or an address, `ttl`, `address`, `cname`, `pointer`; or without `name`, for \
+            names that nobody has, `domain`, which has no others.",
         )
         .example(
             r#"80001, "error", ["question=reg4", "from=10.0.1.254/24", "from=fd01::fe/64"], actions"resubmit(,27)""#,
             r#"actions"controller(id=7,userdata=01.01.00.00.01.08.04.04.0f.00.01.08.04.00.0f.01.01.0a.00.01.fe.18.fd.01.00.00.00.00.00.00.00.00.00.00.00.00.00.fe.40.ff.ff.00.10.00.00.23.20.00.0e.ff.f8.1b.00.00.00,meter_id=80001)""#,
         )
+        .example(
+            r#"0, "dns_question", ["key=xreg4"], actions"resubmit(,27)""#,
+            r#"actions"controller(id=7,userdata=01.05.00.80.01.08.08.00.3f.ff.ff.00.10.00.00.23.20.00.0e.ff.f8.1b.00.00.00)""#,
+        )
+        .example(r#"1, "dns_answer", ["address=10.0.0.2"], actions"drop""#, "error range")
         .example(r#"1, "error", ["question=reg4[0..15]"], actions"drop""#, "error range")
         .example(r#"1, "error", ["question=nonsense"], actions"drop""#, "error range")
         .example(r#"1, "nonsense", [], actions"drop""#, "error range")
