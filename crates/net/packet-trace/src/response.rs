@@ -185,6 +185,7 @@ fn words(answer: &Answer, ask: &Ask, key: &FlowKey) -> String {
             key.collect::<Vec<String>>().join(", ")
         }
         Answered::DnsAnswer => dns(&answer.frame, key),
+        Answered::Returned => "the packet itself".to_owned(),
     }
 }
 
@@ -203,7 +204,9 @@ fn given(answer: &Answer, ask: &Ask) -> Vec<String> {
             let there = offer.addresses.iter().filter(|address| is_there(address.octets()));
             there.map(ToString::to_string).collect()
         }
-        Ask::Error(_) | Ask::Advertisement(_) | Ask::DnsQuestion(_) | Ask::DnsAnswer(_) => Vec::new(),
+        Ask::Error(_) | Ask::Advertisement(_) | Ask::DnsQuestion(_) | Ask::DnsAnswer(_) | Ask::Return => {
+            Vec::new()
+        }
     }
 }
 

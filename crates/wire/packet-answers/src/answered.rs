@@ -59,11 +59,13 @@ pub enum Answered {
     DnsQuestion,
     /// A DNS server has answered, whether it has what was asked for or not.
     DnsAnswer,
+    /// A packet was given back.
+    Returned,
 }
 
 impl Answered {
     /// All of them.
-    pub const ALL: [Answered; 15] = [
+    pub const ALL: [Answered; 16] = [
         Answered::Error(Reason::TimeExceeded),
         Answered::Error(Reason::NoRoute),
         Answered::Error(Reason::HostUnreachable),
@@ -79,6 +81,7 @@ impl Answered {
         Answered::Dhcpv6Declined,
         Answered::DnsQuestion,
         Answered::DnsAnswer,
+        Answered::Returned,
     ];
 
     /// The name by which it is counted.
@@ -94,6 +97,7 @@ impl Answered {
             Answered::Dhcpv6Declined => "dhcpv6_declined",
             Answered::DnsQuestion => "dns_looked_up",
             Answered::DnsAnswer => "dns",
+            Answered::Returned => "returned",
         }
     }
 }

@@ -5,7 +5,9 @@ use openflow_rs::{Action, Actions, Match, Subfield};
 
 use crate::error_ask::value_of;
 use crate::userdata::{Malformed, Reader, VERSION, countable};
-use crate::{Advertisement, Answer, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion, ErrorAsk, Silence};
+use crate::{
+    Advertisement, Answer, Answered, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion, ErrorAsk, Silence,
+};
 
 /// The number by which flows name the responder of their host (`id` of the action `controller`).
 pub const CONTROLLER_ID: u16 = 7;
@@ -36,6 +38,8 @@ pub enum Ask {
     DnsQuestion(DnsQuestion),
     /// What a DNS server says of a name, or of those that nobody has. Kind 6.
     DnsAnswer(DnsAnswer),
+    /// The packet itself, to see whether anybody answers. Kind 7.
+    Return,
 }
 
 impl Ask {
@@ -45,6 +49,7 @@ impl Ask {
     const DHCPV6: u8 = 4;
     const DNS_QUESTION: u8 = 5;
     const DNS_ANSWER: u8 = 6;
+    const RETURN: u8 = 7;
 
     fn kind(&self) -> u8 {
         match self {
@@ -54,6 +59,7 @@ impl Ask {
             Ask::Dhcpv6(_) => Ask::DHCPV6,
             Ask::DnsQuestion(_) => Ask::DNS_QUESTION,
             Ask::DnsAnswer(_) => Ask::DNS_ANSWER,
+            Ask::Return => Ask::RETURN,
         }
     }
 
@@ -65,6 +71,7 @@ impl Ask {
             Ask::Dhcpv6(offer) => offer.encode(out),
             Ask::DnsQuestion(question) => question.encode(out),
             Ask::DnsAnswer(answer) => answer.encode(out),
+            Ask::Return => {}
         }
     }
 
@@ -76,6 +83,7 @@ impl Ask {
             Ask::DHCPV6 => Dhcpv6Offer::decode(reader).map(Ask::Dhcpv6),
             Ask::DNS_QUESTION => DnsQuestion::decode(reader).map(Ask::DnsQuestion),
             Ask::DNS_ANSWER => DnsAnswer::decode(reader).map(Ask::DnsAnswer),
+            Ask::RETURN => Ok(Ask::Return),
             other => Err(Malformed::Kind(other)),
         }
     }
@@ -87,7 +95,7 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 1 | 1, the version |
-    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers |
+    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers, 7 for the packet itself |
     /// | 1 | the number of fields that are kept |
     /// | 6 each | the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira |
     /// | as the kind | what the answer says; see below |
@@ -202,6 +210,10 @@ impl Instruction {
             Ask::Dhcpv6(offer) => offer.answer(frame),
             Ask::DnsQuestion(question) => Ok(question.answer(frame)),
             Ask::DnsAnswer(answer) => answer.answer(frame),
+            Ask::Return => {
+                let (frame, kind) = (frame.to_vec(), Answered::Returned);
+                Ok(Answer { frame, to: None, kind, loads: Vec::new() })
+            }
         }
     }
 

@@ -75,7 +75,8 @@ impl fmt::Display for BadSetting {
 impl std::error::Error for BadSetting {}
 
 /// The kinds of answers.
-const KINDS: [&str; 6] = ["error", "router_advertisement", "dhcpv4", "dhcpv6", "dns_question", "dns_answer"];
+const KINDS: [&str; 7] =
+    ["error", "router_advertisement", "dhcpv4", "dhcpv6", "dns_question", "dns_answer", "return"];
 
 impl Instruction {
     /// An instruction for an answer of a kind, by settings of the form `NAME=VALUE`. Where a name has several values, each is a setting; text
@@ -90,6 +91,7 @@ impl Instruction {
     /// | `dhcpv6` | `server_mac`, `client_mac`, `lease`; `address`, each; `dns`, each; `domain_search`, each. `net` and `server` have no effect |
     /// | `dns_question` | `key`, a field of 64 bits for the [`name_key`](crate::name_key) of the name |
     /// | `dns_answer` | `name`, a domain name, or an address for its reverse name; `ttl`; `address`, each; `cname`; `pointer`, each. Without `name`, for names that nobody has: `domain`, each |
+    /// | `return` | none. The answer is the packet itself |
     ///
     /// # Errors
     /// A setting is unknown, malformed or missing.
@@ -108,6 +110,7 @@ impl Instruction {
             "dhcpv6" => Ask::Dhcpv6(dhcpv6(&mut settings)?),
             "dns_question" => Ask::DnsQuestion(dns_question(&mut settings)?),
             "dns_answer" => Ask::DnsAnswer(dns_answer(&mut settings)?),
+            "return" => Ask::Return,
             other => return Err(BadSetting::Kind(other.to_owned())),
         };
         settings.end()?;

@@ -2,7 +2,8 @@
 
 use openflow_rs::{Actions, Field, Match, Subfield};
 use packet_answers::{
-    Advertisement, Ask, ErrorAsk, Instruction, Malformed, Operand, Preference, Reason, Receiver, Silence,
+    Advertisement, Answered, Ask, ErrorAsk, Instruction, Malformed, Operand, Preference, Reason, Receiver,
+    Silence,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -141,4 +142,15 @@ fn what_cannot_be_read_says_why() {
         error.to_string(),
         "the userdata of the flow keeps NXM_NX_CT_STATE[], which no action can set"
     );
+}
+
+#[test]
+fn a_packet_is_given_back_as_it_is() {
+    let into: openflow_rs::FlowEntry = "actions=resubmit(,1)".parse().unwrap();
+    let instruction = Instruction::from_settings("return", [], into.actions).unwrap();
+    assert_eq!(Instruction::decode(&instruction.encode()).as_ref(), Ok(&instruction));
+    // Not even a whole frame.
+    let answer = instruction.answer(&[1, 2, 3], &Match::any()).unwrap();
+    assert_eq!((&*answer.frame, answer.to, answer.kind), (&[1, 2, 3][..], None, Answered::Returned));
+    assert!(Instruction::from_settings("return", ["ttl=5"], Actions::default()).is_err());
 }

@@ -115,7 +115,7 @@ fn a_server_of_dhcpv6_offers_all_addresses() {
 fn text_that_is_no_setting_is_refused_with_the_remedy() {
     assert_eq!(
         refusal("smtp", &[]),
-        r#"there are no answers of kind "smtp": use one of error, router_advertisement, dhcpv4, dhcpv6, dns_question, dns_answer"#
+        r#"there are no answers of kind "smtp": use one of error, router_advertisement, dhcpv4, dhcpv6, dns_question, dns_answer, return"#
     );
     assert_eq!(refusal("error", &["question"]), r#""question" is no setting: write NAME=VALUE"#);
     assert_eq!(refusal("error", &[]), "error needs the setting question");

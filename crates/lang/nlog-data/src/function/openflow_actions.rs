@@ -223,7 +223,7 @@ fn outputs() -> Vec<Function> {
             `next_server`, and options by name or number. `dhcpv6`: `address`, `server_mac`, `client_mac`, `lease`, `dns`, `domain_search`. \
             `dns_question`: `key`, a field of 64 bits for the `name_key` of the name that the packet asks for, or 0 for a packet that is no query; the \
             answer is the packet itself. `dns_answer`: `name`, a domain name or an address, `ttl`, `address`, `cname`, `pointer`; or without `name`, for \
-            names that nobody has, `domain`, which has no others.",
+            names that nobody has, `domain`, which has no others. `return`: the answer is the packet itself, so that its flow counts the responders that work.",
         )
         .example(
             r#"80001, "error", ["question=reg4", "from=10.0.1.254/24", "from=fd01::fe/64"], actions"resubmit(,27)""#,
