@@ -74,3 +74,54 @@ impl Answering {
         &self.counts
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use frame_builder::{Endpoints, IPV4, Ipv4, UDP, ethernet, udp};
+    use openflow_rs::{Actions, Match};
+    use packet_answers::name_key;
+
+    use super::*;
+
+    /// A query for the address of `a.b`, handed over with these settings.
+    fn handed_over(kind: &str, settings: &[&str]) -> PacketIn {
+        let into = "resubmit(,27)".parse().unwrap();
+        let instruction = Instruction::from_settings(kind, settings.iter().copied(), into).unwrap();
+        let message =
+            [&[0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0], &b"\x01a\x01b\x00\x00\x01\x00\x01"[..]].concat();
+        let (from, to) = ([10, 0, 0, 1].into(), [10, 0, 0, 53].into());
+        let datagram = udp(50_000, 53, &message, Endpoints::V4(from, to));
+        let frame = ethernet([2; 6], [4; 6], IPV4, &Ipv4::new(from, to, UDP).packet(&datagram));
+        let metadata: Match = "metadata=0x77".parse().unwrap();
+        PacketIn { userdata: instruction.encode(), ..PacketIn::new(metadata, frame) }
+    }
+
+    #[test]
+    fn a_query_goes_back_with_its_key_and_is_then_answered() {
+        let mut answering = Answering::new(Arc::default());
+        let question = handed_over("dns_question", &["key=xreg4", "keep=metadata"]);
+        let sent = answering.respond(&question, Duration::ZERO).unwrap();
+        let key = name_key("a.b");
+        let wanted: Actions =
+            format!("load:0x77->metadata,load:{key:#x}->xreg4,resubmit(,27)").parse().unwrap();
+        assert_eq!((&sent.data, &sent.actions), (&question.packet, &wanted));
+        let question =
+            handed_over("dns_answer", &["name=a.b", "ttl=60", "address=10.0.0.2", "keep=metadata"]);
+        let sent = answering.respond(&question, Duration::ZERO).unwrap();
+        assert_eq!(sent.actions, "load:0x77->metadata,resubmit(,27)".parse::<Actions>().unwrap());
+        assert!(sent.data.ends_with(&[0, 4, 10, 0, 0, 2]), "{:02x?}", sent.data);
+        assert_eq!(answering.counts().to_string(), "dns_looked_up 1, dns 1");
+    }
+
+    #[test]
+    fn a_machine_may_look_up_more_names_than_it_gets_errors() {
+        let mut answering = Answering::new(Arc::default());
+        for (kind, settings) in [("dns_question", &["key=xreg4"][..]), ("dns_answer", &["domain=b"])] {
+            let question = handed_over(kind, settings);
+            for _ in 0..1000 {
+                assert!(answering.respond(&question, Duration::ZERO).is_ok());
+            }
+        }
+        assert_eq!(answering.counts().get("limited"), Some(0));
+    }
+}

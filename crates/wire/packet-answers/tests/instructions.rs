@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::properties::{frames, mac, own};
-use crate::{dhcpv4, dhcpv6};
+use crate::{dhcpv4, dhcpv6, dns};
 
 fn subfield() -> impl Strategy<Value = Subfield> {
     (0..16_u16, 1..=16_u16).prop_map(|(start, bits)| Subfield::new(Field::Reg9, start, bits).unwrap())
@@ -52,7 +52,9 @@ fn ask() -> impl Strategy<Value = Ask> {
         error(),
         advertisement().prop_map(Ask::Advertisement),
         dhcpv4::offer().prop_map(Ask::Dhcpv4),
-        dhcpv6::offer().prop_map(Ask::Dhcpv6)
+        dhcpv6::offer().prop_map(Ask::Dhcpv6),
+        dns::question().prop_map(Ask::DnsQuestion),
+        dns::answer().prop_map(Ask::DnsAnswer)
     ]
 }
 
@@ -134,6 +136,15 @@ fn what_cannot_be_read_says_why() {
     assert_eq!(changed(0, 2), Malformed::Version(2));
     assert_eq!(changed(1, 99), Malformed::Kind(99));
     assert_eq!(Instruction::decode(&bytes[..2]), Err(Malformed::Short));
+    let key = |field: &str| {
+        let settings = ["key=xreg4"];
+        let mut bytes =
+            Instruction::from_settings("dns_question", settings, Actions::drop()).unwrap().encode();
+        bytes[3..9].copy_from_slice(&field.parse::<Subfield>().unwrap().to_bytes());
+        Instruction::decode(&bytes).unwrap_err()
+    };
+    assert_eq!(key("reg4"), Malformed::Key("reg4".parse().unwrap()));
+    assert_eq!(key("xxreg1[0..62]"), Malformed::Key("xxreg1[0..62]".parse().unwrap()));
     let kept = Instruction { kept: vec!["in_port".parse().unwrap()], ..of_reason(Operand::Constant(1)) };
     assert!(Instruction::decode(&kept.encode()).is_ok(), "the port can be set");
     let kept = Instruction { kept: vec!["ct_state".parse().unwrap()], ..of_reason(Operand::Constant(1)) };

@@ -5,6 +5,7 @@ mod advertisements;
 mod dhcp_options;
 mod dhcpv4;
 mod dhcpv6;
+mod dns;
 mod golden;
 mod instructions;
 mod properties;

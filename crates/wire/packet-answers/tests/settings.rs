@@ -112,6 +112,57 @@ fn a_server_of_dhcpv6_offers_all_addresses() {
 }
 
 #[test]
+fn a_question_of_dns_needs_a_field_for_its_key() {
+    let Ok(Ask::DnsQuestion(question)) = read("dns_question", &["key=xreg4", "keep=metadata", "keep=reg0"])
+    else {
+        panic!("a question")
+    };
+    assert_eq!(question.key, "xreg4".parse().unwrap());
+    assert_eq!(refusal("dns_question", &[]), "dns_question needs the setting key");
+    for field in ["reg4", "xxreg1", "xxreg1[0..62]", "nothing"] {
+        let why = format!("key={field}: give a field of 64 bits that an action can set, as in xreg4");
+        assert_eq!(refusal("dns_question", &[&format!("key={field}")]), why);
+    }
+}
+
+#[test]
+fn an_answer_of_dns_has_records_if_it_has_a_name() {
+    let settings = [
+        "name=DB.blue.example.",
+        "ttl=60",
+        "address.0=fd00::2",
+        "address.1=10.0.0.3",
+        "address.2=10.0.0.2",
+        "cname=a.example",
+        "pointer=b.example",
+    ];
+    let Ok(Ask::DnsAnswer(answer)) = read("dns_answer", &settings) else { panic!("an answer") };
+    assert_eq!(answer.name.unwrap().to_string(), "DB.blue.example");
+    assert_eq!((answer.ttl, answer.cname.unwrap().to_string().as_str()), (60, "a.example"));
+    assert_eq!(answer.ipv4.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.3", "10.0.0.2"]);
+    assert_eq!(answer.ipv6.iter().map(ToString::to_string).collect::<Vec<_>>(), ["fd00::2"]);
+    let Ok(Ask::DnsAnswer(answer)) =
+        read("dns_answer", &["name=10.0.0.2", "ttl=5", "pointer=db.blue.example"])
+    else {
+        panic!("an answer")
+    };
+    assert_eq!(answer.name.unwrap().to_string(), "2.0.0.10.in-addr.arpa");
+    let Ok(Ask::DnsAnswer(answer)) =
+        read("dns_answer", &["domain.0=blue.example", "domain.1=10.in-addr.arpa"])
+    else {
+        panic!("an answer")
+    };
+    assert_eq!((answer.name, answer.ttl, answer.domains.len()), (None, 0, 2));
+    let said = |setting: &str| refusal("dns_answer", &["name=a", "ttl=60", setting]);
+    assert_eq!(refusal("dns_answer", &["address=10.0.0.2"]), "dns_answer needs the setting name");
+    assert_eq!(refusal("dns_answer", &["name=a"]), "dns_answer needs the setting ttl");
+    assert_eq!(refusal("dns_answer", &["name=a b"]), "name=a b: give a domain name or an address");
+    assert_eq!(said("address=10.0.0"), "address=10.0.0: give an IP address");
+    assert_eq!(said("cname=10.0.0.2"), "cname=10.0.0.2: give a domain name, as in db.blue.example");
+    assert_eq!(said("name=b"), "name has several values, but can have one");
+}
+
+#[test]
 fn text_that_is_no_setting_is_refused_with_the_remedy() {
     assert_eq!(
         refusal("smtp", &[]),
