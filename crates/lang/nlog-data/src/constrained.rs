@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::function::Results;
 use crate::quotation::quote;
-use crate::{Function, Type, Value};
+use crate::{Function, Record, Type, Value};
 
 /// A declared type of the values of another type that satisfy a constraint, identified by its name, which is unique
 /// in the program.
@@ -37,6 +37,9 @@ pub enum Meaning {
     /// `map<pair>`: a mapping, in documents, from the first field of a record of two fields to the second. The base
     /// type is a set of such records.
     Mapping,
+    /// `choice<record>`: in documents, exactly one of the fields of a record of optional values. The base type is this
+    /// record. Rows of other records are not refused: whoever reads documents checks it.
+    Choice,
 }
 
 /// What a value must satisfy.
@@ -80,6 +83,12 @@ impl Constrained {
     pub fn mapping(record: Type) -> Self {
         let (name, base) = (format!("map<{record}>"), Type::set(record));
         Constrained { name, base, meaning: Meaning::Mapping, constraint: OnceLock::new() }
+    }
+
+    /// A choice among the fields of a record type.
+    pub fn choice(record: Type) -> Self {
+        let name = format!("choice<{record}>");
+        Constrained { name, base: record, meaning: Meaning::Choice, constraint: OnceLock::new() }
     }
 
     /// Sets the constraint. A second constraint is ignored.
@@ -149,8 +158,26 @@ impl Type {
         match self.in_expressions() {
             Type::Constrained(of) => match &of.meaning {
                 Meaning::Reference(kinds) => Some(kinds),
-                Meaning::Value | Meaning::Mapping => None,
+                Meaning::Value | Meaning::Mapping | Meaning::Choice => None,
             },
+            _ => None,
+        }
+    }
+
+    /// The record of whose fields documents give exactly one; `None` if values are no choices.
+    pub fn alternatives(&self) -> Option<&Record> {
+        let Type::Constrained(of) = self else { return None };
+        match (&of.meaning, of.base.base()) {
+            (Meaning::Choice, Type::Record(record)) => Some(record),
+            _ => of.base.alternatives(),
+        }
+    }
+
+    /// The type of the elements of what documents write as a list: of a list, or of a set that is no mapping.
+    pub fn elements(&self) -> Option<&Type> {
+        match self {
+            Type::List(of) | Type::Set(of) => Some(of),
+            Type::Constrained(of) if of.meaning != Meaning::Mapping => of.base.elements(),
             _ => None,
         }
     }

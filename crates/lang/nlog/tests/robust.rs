@@ -50,6 +50,7 @@ fn piece() -> impl Strategy<Value = String> {
         "reserve",
         "of",
         "map",
+        "choice",
         "not",
         "true",
         "false",

@@ -287,7 +287,7 @@ fn names_of_the_pipeline() {
 fn words_of_declarations_are_names_of_everything() {
     for word in [
         "object", "state", "listing", "counter", "reads", "as", "ref", "was", "unique", "id_space", "map",
-        "field", "stage", "priority", "reserve", "of",
+        "choice", "field", "stage", "priority", "reserve", "of",
     ] {
         let text = format!(
             "type {word} = int 1..5 where value > 0; input table {word}({word}: {word}, x: opt<{word}>) key({word});

@@ -19,7 +19,7 @@ fn fresh(files: &[(String, String)]) -> String {
 }
 
 /// Declarations and rules that interact in many ways; some contain mistakes, alone or together.
-const PIECES: [&str; 86] = [
+const PIECES: [&str; 87] = [
     "input table a(x: int, y: int);",
     "input table a(x: int, y: string) key(x);",
     "input table a(x: int, other: int) key(x);",
@@ -99,6 +99,7 @@ const PIECES: [&str; 86] = [
     "object o {\n    id_space a;\n    x: int was n, y = L;\n    other: opt<ref o | p>;\n}",
     "object o { x: t; }",
     "object p { r: ref o; m: map<t>; unique(r, m.x); }",
+    "object p { r: ref o; m: choice<t>; unique(r, m.x); }",
     "object p { r: set<ref o | p | q> = {};",
     "state table s(o: ref o, n: int) key(o);",
     "s(o, n) :- o(o, n);",

@@ -120,12 +120,18 @@ impl Merge<'_> {
             _ => Members::new(),
         };
         let shape = ty.map_or(Shape::Free, Shape::of);
+        if let Shape::Choice(of) = shape
+            && of.fields.iter().any(|(name, _)| patch.get(name).is_some_and(|value| !value.is_null()))
+        {
+            // What is given takes the place of another alternative.
+            members.retain(|name, _| patch.contains_key(name));
+        }
         let mut named = BTreeSet::new();
         for (name, value) in patch.iter() {
             // A key can be written in several ways. Those that mean the same stay apart, so that the reader refuses them.
             let own = match shape {
                 Shape::Pairs(key, _) => canonical_key(self.kinds, key, name),
-                Shape::Free | Shape::Record(_) => None,
+                Shape::Free | Shape::Record(_) | Shape::Choice(_) => None,
             };
             let own = own.filter(|own| !patch.contains_key(own) && named.insert(own.clone()));
             let name = own.as_deref().unwrap_or(name);
@@ -133,7 +139,7 @@ impl Merge<'_> {
             let (ty, is_unknown) = match shape {
                 Shape::Free => (None, false),
                 Shape::Pairs(_, value) => (Some(value), false),
-                Shape::Record(record) => {
+                Shape::Record(record) | Shape::Choice(record) => {
                     let ty = record.field(name).map(|(_, ty)| ty);
                     (ty, ty.is_none())
                 }
@@ -153,6 +159,8 @@ enum Shape<'t> {
     Free,
     /// The fields of a record.
     Record(&'t Record),
+    /// The alternatives of a choice.
+    Choice(&'t Record),
     /// Keys of this type, with values of that one.
     Pairs(&'t Type, &'t Type),
 }
@@ -161,6 +169,9 @@ impl<'t> Shape<'t> {
     fn of(ty: &'t Type) -> Self {
         if let Some((key, value)) = as_mapping(ty).and_then(pair) {
             return Shape::Pairs(key, value);
+        }
+        if let Some(alternatives) = ty.alternatives() {
+            return Shape::Choice(alternatives);
         }
         match ty.base() {
             Type::Opt(of) => Shape::of(of),

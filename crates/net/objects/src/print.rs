@@ -1,6 +1,6 @@
 //! The canonical form of values in documents.
 
-use nlog_data::{Constrained, Meaning, Type, Value};
+use nlog_data::{Constrained, Meaning, Record, Type, Value};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 /// A value as a document has it.
@@ -20,23 +20,32 @@ pub(crate) fn as_mapping(ty: &Type) -> Option<&Constrained> {
     if of.meaning == Meaning::Mapping { Some(of) } else { as_mapping(&of.base) }
 }
 
+/// The alternative of a choice that documents give without its name, because it alone is written as a list, by its place.
+pub(crate) fn unnamed(alternatives: &Record) -> Option<usize> {
+    alternatives
+        .fields
+        .iter()
+        .position(|(_, ty)| matches!(ty.base(), Type::Opt(of) if of.elements().is_some()))
+}
+
+/// The value of a choice, with its type, if documents give it without the name of its alternative.
+pub(crate) fn without_name<'a>(ty: &'a Type, value: &'a Value) -> Option<(&'a Type, &'a Value)> {
+    let Value::Record(values) = value else { return None };
+    let alternatives = ty.alternatives()?;
+    let at = unnamed(alternatives)?;
+    let is_only = values.iter().enumerate().all(|(other, value)| (other == at) == (*value != Value::None));
+    Some((&alternatives.fields.get(at)?.1, values.get(at)?)).filter(|_| is_only)
+}
+
 /// The type of a value that can stand for a list or a set of that value alone: documents have it as no list.
 pub(crate) fn single(ty: &Type) -> Option<&Type> {
-    let element = match elements(ty)? {
+    let element = match ty.elements()? {
         Type::Opt(of) => of,
         of => of,
     };
-    let is_single = elements(element).is_none() && !matches!(element.base(), Type::Opt(_));
+    let is_list = |of: &Type| of.elements().is_some() || of.alternatives().and_then(unnamed).is_some();
+    let is_single = !is_list(element) && !matches!(element.base(), Type::Opt(_));
     is_single.then_some(element)
-}
-
-/// The type of the elements of a list or a set that documents have as a list.
-fn elements(ty: &Type) -> Option<&Type> {
-    match ty.base() {
-        Type::List(of) => Some(of),
-        Type::Set(of) if as_mapping(ty).is_none() => Some(of),
-        _ => None,
-    }
 }
 
 /// The types of the keys and the values of a mapping, which is a set of records of two fields.
@@ -76,6 +85,9 @@ impl Serialize for Printed<'_> {
                 }
             }
             return map.end();
+        }
+        if let Some((ty, value)) = without_name(self.ty, self.value) {
+            return Printed { ty, value }.serialize(serializer);
         }
         match (self.ty.base(), self.value) {
             (Type::Opt(of), value) if *value != Value::None => {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use nlog_data::{Constrained, FieldPath, Meaning, ObjectField, ObjectKind, Type, Unique, Value};
+use nlog_data::{Constrained, FieldPath, Meaning, ObjectField, ObjectKind, Record, Type, Unique, Value};
 
 use crate::Kinds;
-use crate::print::{pair, single};
+use crate::print::{pair, single, unnamed};
 use crate::schema::to_json;
 use crate::value::{absent, range};
 
@@ -183,10 +183,26 @@ fn constrained(of: &Constrained, ty: &Type) -> String {
             }
             None => "a mapping".to_owned(),
         },
+        Meaning::Choice => match ty.alternatives() {
+            Some(alternatives) => choice(alternatives),
+            None => "a mapping".to_owned(),
+        },
         Meaning::Value => match range(ty) {
             Some((least, greatest)) => format!("a number from {least} to {greatest}"),
             None => in_words(&of.base),
         },
+    }
+}
+
+/// A choice in words: the alternative that has no name first.
+fn choice(alternatives: &Record) -> String {
+    let unnamed = unnamed(alternatives);
+    let named = alternatives.fields.iter().enumerate().filter(|(at, _)| Some(*at) != unnamed);
+    let named: Vec<String> = named.map(|(_, (name, ty))| format!("`{name}`: {}", in_words(ty))).collect();
+    let mapping = format!("a mapping with one of ({})", named.join("; "));
+    match unnamed.and_then(|at| alternatives.fields.get(at)) {
+        Some((_, ty)) => format!("{}; or {mapping}", in_words(ty)),
+        None => mapping,
     }
 }
 

@@ -5,7 +5,7 @@ use nlog_data::{Constrained, Meaning, ObjectField, ObjectKind, Record, Type, Val
 use serde_json::{Map, Value as Json, json};
 
 use crate::field::{LABEL_CHARS_MAX, NAME_BYTES_MAX};
-use crate::print::{Printed, pair, single};
+use crate::print::{Printed, pair, single, unnamed};
 use crate::read::{DELETE, ID, KIND, LABELS, REVISION, STATE};
 use crate::value::{absent, range};
 use crate::{Kind, Kinds};
@@ -241,6 +241,7 @@ fn of_constrained(of: &Constrained, ty: &Type) -> Json {
             }
             None => json!(false),
         },
+        Meaning::Choice => ty.alternatives().map_or(json!(false), of_choice),
     }
 }
 
@@ -274,4 +275,24 @@ fn of_record(of: &Record) -> Json {
         "required": required,
         "additionalProperties": false,
     })
+}
+
+/// The schema of just one of several alternatives, of which one may need no name.
+fn of_choice(alternatives: &Record) -> Json {
+    // A field without a value is absent.
+    let absent = json!({"type": "null"});
+    let absent: Map<String, Json> =
+        alternatives.fields.iter().map(|(name, _)| (name.clone(), absent.clone())).collect();
+    let present = |ty: &Type| match ty.base() {
+        Type::Opt(of) => of_type(of),
+        _ => json!(false),
+    };
+    let named = alternatives.fields.iter().map(|(name, ty)| {
+        let mut properties = absent.clone();
+        properties.insert(name.clone(), present(ty));
+        json!({"type": "object", "properties": properties, "required": [name], "additionalProperties": false})
+    });
+    let unnamed = unnamed(alternatives).and_then(|at| alternatives.fields.get(at));
+    let all: Vec<Json> = unnamed.map(|(_, ty)| present(ty)).into_iter().chain(named).collect();
+    json!({"oneOf": all})
 }

@@ -11,7 +11,7 @@ use openflow_rs::{MacAddr, nearest};
 use packet_filter::PacketFilter;
 
 use crate::field::{FAULTS_MAX, Fault, Path, Step, check_line, check_name, form, list, text};
-use crate::print::{pair, text_of};
+use crate::print::{pair, text_of, unnamed};
 use crate::tree::{Mapping, Tree};
 use crate::{FaultCode, Kinds};
 
@@ -105,6 +105,7 @@ impl<'a> Reader<'a> {
                     Some(Value::String(self.shared(name)))
                 }
                 Meaning::Mapping => self.mapping(of, json),
+                Meaning::Choice => self.choice(ty, json),
             },
         }
     }
@@ -305,6 +306,52 @@ impl<'a> Reader<'a> {
             }
         }
         (pairs.len() == map.len()).then(|| Value::set(pairs))
+    }
+
+    /// Reads a choice: a mapping with one of the alternatives, or the alternative that is a list without its name.
+    fn choice(&mut self, ty: &'a Type, json: &'a Tree) -> Option<Value> {
+        let Some(of) = ty.alternatives() else {
+            return self.bad("is a choice of a type that no document can have");
+        };
+        let (at, value) = match (json, unnamed(of)) {
+            (Tree::List(_), Some(at)) => (at, self.value(&of.fields.get(at)?.1, json)),
+            (Tree::Mapping(map), _) => self.alternative(of, map)?,
+            (json, unnamed) => {
+                let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
+                let also = if unnamed.is_some() { "a list or " } else { "" };
+                let message =
+                    format!("must be {also}a mapping with one of {}, not {}", list(&names), form(json));
+                return self.bad(message);
+            }
+        };
+        let mut values = vec![Value::None; of.fields.len()];
+        *values.get_mut(at)? = value?;
+        Some(Value::record(values))
+    }
+
+    /// Reads the one alternative that a mapping names: its place, and its value, if it has no fault.
+    fn alternative(&mut self, of: &'a Record, map: &'a Mapping) -> Option<(usize, Option<Value>)> {
+        let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
+        self.unknown(map, &of.name, &names, |_| false);
+        let is_known = map.keys().all(|name| names.contains(&name));
+        // A field without a value is absent.
+        let given: Vec<(usize, &'a String, &'a Type, &'a Tree)> = (of.fields.iter().enumerate())
+            .filter_map(|(at, (name, ty))| Some((at, name, ty, map.get(name)?)))
+            .filter(|(.., json)| !json.is_null())
+            .collect();
+        match given.as_slice() {
+            [(at, name, ty, json)] => {
+                let value = self.part(Step::Member(name), |reader| reader.value(ty, json));
+                Some((*at, value.filter(|_| is_known)))
+            }
+            // The unknown member is probably the one that is meant.
+            [] if !is_known => None,
+            [] => self.bad(format!("must be one of {}; it has none", list(&names))),
+            several => {
+                let given: Vec<&str> = several.iter().map(|(_, name, ..)| name.as_str()).collect();
+                self.bad(format!("must be one of {}; it has {}", list(&names), list(&given)))
+            }
+        }
     }
 
     /// Reads the key of a mapping: the text of a value.

@@ -7,7 +7,7 @@ use nlog_data::{Meaning, Type, Unique, Value};
 
 use crate::Object;
 use crate::field::Step;
-use crate::print::{as_mapping, pair, text_of};
+use crate::print::{as_mapping, pair, text_of, unnamed, without_name};
 
 /// A reference to an object of one of several kinds.
 #[derive(Clone, Copy)]
@@ -96,7 +96,10 @@ pub(crate) fn descend<'a>(
         return;
     }
     match (ty, value) {
-        (Type::Constrained(of), value) => descend(&of.base, value, path, enters),
+        (Type::Constrained(of), value) => match without_name(ty, value) {
+            Some((ty, value)) => descend(ty, value, path, enters),
+            None => descend(&of.base, value, path, enters),
+        },
         (_, Value::None) => {}
         (Type::Opt(of), value) => descend(of, value, path, enters),
         (Type::Set(of), Value::Set(values)) => {
@@ -260,8 +263,9 @@ impl<'a> Search<'a, '_> {
             },
         };
         let Some(((name, ty), value)) = found else { return };
-        if last.is_some_and(|station| station.is_pair) {
-            // The key is in the path already.
+        let is_unnamed = |ty: &Type| ty.alternatives().and_then(unnamed) == Some(field);
+        if last.is_some_and(|station| station.is_pair || is_unnamed(station.ty)) {
+            // The key is in the path already, and a list can be given without the name of its alternative.
             self.enter(path, ty, value, false);
         } else {
             self.with(path, Step::Member(name), |search| search.enter(path, ty, value, false));

@@ -1,6 +1,7 @@
 //! Network objects: reading, faults, the store, and what is derived from kinds.
 
 mod amend;
+mod choices;
 mod derived;
 mod faults;
 mod kinds;

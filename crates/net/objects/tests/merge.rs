@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use serde_json::{Map, Value as Json, json};
 
 use crate::support::random::{any_document, any_kinds};
-use crate::support::{built_in, field, kind, mapping, record};
+use crate::support::{built_in, choice, field, kind, mapping, record};
 
 /// Kinds with all that a document can nest.
 fn kinds() -> Kinds {
@@ -123,6 +123,50 @@ fn a_patch_changes_what_it_names() {
     same["state"] = json!({"mtu": 1});
     same["revision"] = json!(5);
     assert_eq!(desk(&same), whole);
+}
+
+/// A choice of one alternative gets another one, however they are written.
+#[test]
+fn what_a_patch_gives_takes_the_place_of_another_alternative() {
+    let alias = record("alias", &[("name", Type::String), ("age", Type::opt(Type::Int))]);
+    let target = choice("target", &[("ips", Type::list(Type::Ip)), ("alias", alias), ("note", Type::String)]);
+    let by_name = mapping(record("entry", &[("name", Type::String), ("target", target.clone())]));
+    let fields =
+        vec![field("target", Type::opt(target), None), field("entries", by_name, Some(Value::set([])))];
+    let kinds = Kinds::new(vec![kind("desk", "desk", fields, &[])]);
+    let (list, alias) = (json!(["10.0.0.1"]), json!({"alias": {"name": "a", "age": 7}}));
+    for (before, patch, after) in [
+        (&list, json!({"note": "x"}), json!({"note": "x"})),
+        (&list, json!({"ips": ["10.0.0.2"]}), json!(["10.0.0.2"])),
+        (&list, json!(["10.0.0.2"]), json!(["10.0.0.2"])),
+        (&alias, json!(["10.0.0.2"]), json!(["10.0.0.2"])),
+        (&alias, json!({"ips": ["10.0.0.2"]}), json!(["10.0.0.2"])),
+        (&alias, json!({"note": "x"}), json!({"note": "x"})),
+        (&alias, json!({"note": "x", "alias": null}), json!({"note": "x"})),
+        (&alias, json!({"note": null}), alias.clone()),
+        // The parts that a patch leaves out stay, as in any record.
+        (&alias, json!({"alias": {"name": "b"}}), json!({"alias": {"name": "b", "age": 7}})),
+    ] {
+        let document = json!({"kind": "desk", "id": "d", "target": before, "entries": {"a.b": before}});
+        let given = json!({"target": patch, "entries": {"a.b": patch}});
+        let object = merged(&kinds, &document.to_string(), &given.to_string()).expect("no faults");
+        let object: Json = object.to_json().parse().expect("JSON");
+        assert_eq!(object["target"], after, "{before} with {patch}");
+        assert_eq!(object["entries"]["a.b"], after, "{before} with {patch}");
+    }
+    let refused = |patch: Json| {
+        let document = json!({"kind": "desk", "id": "d", "target": alias, "entries": {"a.b": list}});
+        merged(&kinds, &document.to_string(), &patch.to_string()).unwrap_err()
+    };
+    assert_eq!(
+        refused(json!({"target": {"note": "x", "ips": []}})),
+        "desk d: target: must be one of `ips`, `alias` and `note`; it has `ips` and `note`"
+    );
+    assert_eq!(
+        refused(json!({"target": {"alias": null}, "entries": {"a.b": {"nte": null}}})),
+        "desk d: target: must be one of `ips`, `alias` and `note`; it has none\n\
+         desk d: entries.a.b.nte: unknown field; did you mean `note`?"
+    );
 }
 
 #[test]
@@ -251,6 +295,35 @@ fn patch_of(json: &Json, choices: &mut impl Iterator<Item = usize>) -> Json {
     patch.into()
 }
 
+/// A patch as the standard needs it where a choice gets another alternative: it also removes all that may be there.
+fn without_others(ty: &Type, patch: &Json) -> Json {
+    let (Type::Opt(of), false) = (ty.base(), patch.is_null()) else { return in_parts(ty, patch) };
+    without_others(of, patch)
+}
+
+fn in_parts(ty: &Type, patch: &Json) -> Json {
+    let Json::Object(patch) = patch else { return patch.clone() };
+    let mut whole = patch.clone();
+    match ty.base() {
+        Type::Record(of) => {
+            for (name, ty) in of.fields.iter().filter(|(name, _)| patch.contains_key(name)) {
+                whole[name] = without_others(ty, &patch[name]);
+            }
+            if ty.alternatives().is_some() && patch.values().any(|value| !value.is_null()) {
+                for (name, _) in &of.fields {
+                    whole.entry(name).or_insert(Json::Null);
+                }
+            }
+        }
+        Type::Set(of) => {
+            let Type::Record(pair) = of.base() else { return whole.into() };
+            whole.values_mut().for_each(|value| *value = without_others(&pair.fields[1].1, value));
+        }
+        _ => {}
+    }
+    whole.into()
+}
+
 /// The object of a document, if it has no faults.
 fn read(kinds: &Kinds, document: &Json) -> Option<Object> {
     let mut batch = Batch::new(kinds, Cancel::default());
@@ -289,7 +362,16 @@ proptest! {
                 map.extend(present.map(|present| (former.clone(), present)));
             }
         }
-        let wanted = read(&kinds, &oracle(document, &patch));
+        let mut standard = patch.clone();
+        for field in &before.kind().declared().fields {
+            for name in field.formers.iter().chain([&field.name]) {
+                let value = standard.as_object_mut().and_then(|patch| patch.get_mut(name));
+                if let Some(value) = value {
+                    *value = without_others(&field.ty, value);
+                }
+            }
+        }
+        let wanted = read(&kinds, &oracle(document, &standard));
         prop_assert_eq!(found, wanted, "{:?} with {}", before, patch);
     }
 }

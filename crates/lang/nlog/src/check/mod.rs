@@ -1,6 +1,6 @@
 //! The checker: from ASTs to a typed program, or to diagnostics.
 //!
-//! In reading order: `declarations` (tables and their columns) with `named_types` and `keys`; `definitions` (in which order) of
+//! In reading order: `declarations` (tables and their columns) with `named_types`, `forms` (types with a form of their own in documents) and `keys`; `definitions` (in which order) of
 //! `constants` and `functions`, whose bodies `evaluate` runs, with `constraints` (of types); `resolve` (a rule's atoms and variables),
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
@@ -23,6 +23,7 @@ mod definitions;
 mod evaluate;
 mod expressions;
 mod facts;
+mod forms;
 mod functions;
 mod head;
 mod hooks;

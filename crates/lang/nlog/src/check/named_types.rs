@@ -9,8 +9,8 @@ use nlog_data::{Constrained, Enumeration, Failure, Record, Type, Value, function
 
 use super::cycles::{dependencies_first, tangles};
 use super::declarations::quoted;
+use super::forms::{CHOICE, CHOICE_HELP, MAP, MAP_HELP, form};
 use super::suggest;
-use super::types::is_textual;
 use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
 use crate::syntax::MAX_NESTING;
@@ -277,11 +277,12 @@ impl<'a> NamedTypes<'a> {
         if !ty.kinds.is_empty() {
             return self.reference(ty, hidden, reports);
         }
+        // A program may have a type of such a name, from before there were mappings and choices.
+        if let (Some(form), Some(of), false) = (form(name), &ty.of, self.by_name.contains_key(name)) {
+            let record = self.read(of, hidden, reports)?;
+            return form(ty, of, record, reports);
+        }
         match (container(name), &ty.of) {
-            // A program may have a type of this name, from before there were mappings.
-            (None, Some(of)) if name == MAP && !self.by_name.contains_key(name) => {
-                self.mapping(ty, of, hidden, reports)
-            }
             (Some(make), Some(of)) => {
                 let of = self.read(of, hidden, reports)?;
                 if let ("opt", Type::Opt(inner)) = (name, of.base()) {
@@ -333,37 +334,6 @@ impl<'a> NamedTypes<'a> {
         known.then(|| Type::Constrained(Arc::new(Constrained::reference(kinds))))
     }
 
-    /// `map<pair>`
-    fn mapping(
-        &self,
-        ty: &TypeRef,
-        of: &TypeRef,
-        hidden: &Hidden<'_>,
-        reports: &mut Reports,
-    ) -> Option<Type> {
-        let pair = self.read(of, hidden, reports)?;
-        let fits = match &pair {
-            Type::Record(record) => match record.fields.as_slice() {
-                // Documents write the keys as texts.
-                [(_, key), _] => is_textual(key.base()) && key.base() != &Type::PacketFilter,
-                _ => false,
-            },
-            _ => false,
-        };
-        if fits {
-            return Some(Type::Constrained(Arc::new(Constrained::mapping(pair))));
-        }
-        let message = format!(
-            "`{}` is not a record of two fields, the first of which is a string, an address, a prefix or an \
-            enumeration",
-            show(of)
-        );
-        let help =
-            "a mapping consists of pairs: type pair = record {network: string, bridge: string}; map<pair>";
-        reports.push(Report::new(Code::UnknownType, ty.span, message, help));
-        None
-    }
-
     /// Reports a name that is not a type.
     pub(super) fn unknown(&self, name: &Ident, hidden: &Hidden<'_>, reports: &mut Reports) {
         if hidden.excuses(&name.name) {
@@ -375,12 +345,12 @@ impl<'a> NamedTypes<'a> {
             None
         };
         let help = match (name.name.as_str(), near) {
-            (MAP, _) => "name a record of a key and a value: type pair = record {network: string, bridge: string}; map<pair>"
-                .to_owned(),
+            (MAP, _) => MAP_HELP.to_owned(),
+            (CHOICE, _) => CHOICE_HELP.to_owned(),
             ("ref", _) => "name a kind of object after it: ref switch".to_owned(),
             (_, Some(near)) => format!("did you mean `{near}`?"),
             (_, None) => "the types are bool, int, string, mac, ip, net, interface_address, match, actions, \
-                packet_filter, set<…>, list<…>, opt<…>, map<…>, ref KIND and those the program declares"
+                packet_filter, set<…>, list<…>, opt<…>, map<…>, choice<…>, ref KIND and those the program declares"
                 .to_owned(),
         };
         let report = Report::new(Code::UnknownType, name.span, format!("unknown type `{}`", name.name), help);
@@ -388,11 +358,8 @@ impl<'a> NamedTypes<'a> {
     }
 }
 
-/// The container whose values documents write as mappings.
-const MAP: &str = "map";
-
 /// The source text of a type, without layout.
-fn show(ty: &TypeRef) -> String {
+pub(super) fn show(ty: &TypeRef) -> String {
     let kinds: Vec<&str> = ty.kinds.iter().map(|kind| kind.name.as_str()).collect();
     match &ty.of {
         None if !kinds.is_empty() => format!("ref {}", kinds.join(" | ")),

@@ -122,9 +122,8 @@ fn default(
         scope.reports.push(Report::new(Code::ConstantRange, value.span, message, help));
         return None;
     };
-    if let Some(key) = repeated_key(ty, &read) {
-        let message = format!("the default of `{name}` has two values for the key {key}");
-        let help = "a mapping has one value for each key; remove one of them";
+    if let Some((what, help)) = unwritable(ty, &read) {
+        let message = format!("the default of `{name}` has {what}");
         scope.reports.push(Report::new(Code::Object, value.span, message, help));
         return None;
     }
@@ -135,27 +134,55 @@ fn default(
     Some(read)
 }
 
-/// A key that a mapping in a value has twice.
-fn repeated_key<'v>(ty: &Type, value: &'v Value) -> Option<&'v Value> {
+/// What a value has that no document can say, with a remedy: a mapping with a key twice, or a choice of not just one.
+fn unwritable(ty: &Type, value: &Value) -> Option<(String, String)> {
     match (ty, value) {
-        (Type::Constrained(of), Value::Set(pairs)) if of.meaning == Meaning::Mapping => {
-            let keys = pairs.iter().filter_map(|pair| match pair {
-                Value::Record(fields) => fields.first(),
-                _ => None,
-            });
-            // The set is ordered by its keys first.
-            keys.clone().zip(keys.skip(1)).find(|(key, next)| key == next).map(|(key, _)| key)
+        (Type::Constrained(of), value) => match (&of.meaning, value) {
+            (Meaning::Mapping, Value::Set(pairs)) => repeated_key(pairs),
+            (Meaning::Choice, Value::Record(values)) => not_one(of.base.base(), values),
+            _ => None,
         }
-        (Type::Constrained(of), value) => repeated_key(&of.base, value),
-        (Type::Opt(of), value) => repeated_key(of, value),
+        .or_else(|| unwritable(&of.base, value)),
+        (_, Value::None) => None,
+        (Type::Opt(of), value) => unwritable(of, value),
         (Type::List(of), Value::List(values)) | (Type::Set(of), Value::Set(values)) => {
-            values.iter().find_map(|value| repeated_key(of, value))
+            values.iter().find_map(|value| unwritable(of, value))
         }
         (Type::Record(record), Value::Record(values)) => {
-            record.fields.iter().zip(values.iter()).find_map(|((_, ty), value)| repeated_key(ty, value))
+            record.fields.iter().zip(values.iter()).find_map(|((_, ty), value)| unwritable(ty, value))
         }
         _ => None,
     }
+}
+
+/// A key that a mapping has twice.
+fn repeated_key(pairs: &[Value]) -> Option<(String, String)> {
+    let keys = pairs.iter().filter_map(|pair| match pair {
+        Value::Record(fields) => fields.first(),
+        _ => None,
+    });
+    // The set is ordered by its keys first.
+    let (key, _) = keys.clone().zip(keys.skip(1)).find(|(key, next)| key == next)?;
+    let help = "a mapping has one value for each key; remove one of them".to_owned();
+    Some((format!("two values for the key {key}"), help))
+}
+
+/// None or several alternatives of a choice.
+fn not_one(ty: &Type, values: &[Value]) -> Option<(String, String)> {
+    let Type::Record(record) = ty else { return None };
+    let names = record.fields.iter().map(|(name, _)| name.as_str());
+    let given: Vec<&str> = (names.clone().zip(values))
+        .filter(|(_, value)| **value != Value::None)
+        .map(|(name, _)| name)
+        .collect();
+    let what = match given.as_slice() {
+        [_] => return None,
+        [] => format!("no alternative of `{}`", record.name),
+        several => {
+            format!("several alternatives of `{}`: {}", record.name, quoted(several.iter().copied()))
+        }
+    };
+    Some((what, format!("a choice has just one of {}; the others are none()", quoted(names))))
 }
 
 /// What is unique, or `None` after a report.

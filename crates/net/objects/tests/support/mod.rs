@@ -83,6 +83,13 @@ pub(crate) fn mapping(pair: Type) -> Type {
     Type::Constrained(Arc::new(Constrained::mapping(pair)))
 }
 
+/// A choice among alternatives of these types.
+pub(crate) fn choice(name: &str, alternatives: &[(&str, Type)]) -> Type {
+    let fields: Vec<(&str, Type)> =
+        alternatives.iter().map(|(name, ty)| (*name, Type::opt(ty.clone()))).collect();
+    Type::Constrained(Arc::new(Constrained::choice(record(name, &fields))))
+}
+
 /// A field; an optional one has no value by default.
 pub(crate) fn field(name: &str, ty: Type, default: Option<Value>) -> ObjectField {
     let default = default.or_else(|| matches!(ty, Type::Opt(_)).then_some(Value::None));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Map, Value as Json, json};
 
-use super::{constrained, enumeration, field, kind, mapping, name, record, reference};
+use super::{choice, constrained, enumeration, field, kind, mapping, name, record, reference};
 
 /// A type that can be the key of a mapping.
 fn plain_type() -> impl Strategy<Value = Type> {
@@ -53,13 +53,30 @@ pub(crate) fn any_type() -> impl Strategy<Value = Type> {
         });
         let pairs = (plain_type(), inner.clone())
             .prop_map(|(key, value)| mapping(record("pair", &[("key", key), ("value", value)])));
+        let choices = prop::collection::vec(inner.clone(), 2..4).prop_map(of_alternatives);
         let short = inner.clone().prop_map(|ty| {
             let is_short = |value: &Value| matches!(value, Value::List(values) if values.len() < 3);
             constrained("short", Type::list(ty), None, &[("must have at most two", is_short)])
         });
         let sets = inner.clone().prop_map(Type::set);
-        prop_oneof![inner.prop_map(Type::list), sets, optional, of_fields, pairs, short]
+        prop_oneof![inner.prop_map(Type::list), sets, optional, of_fields, pairs, choices, short]
     })
+}
+
+/// A choice among these types, of which one is a list at most, and none is optional.
+fn of_alternatives(types: Vec<Type>) -> Type {
+    let mut has_list = false;
+    let alternatives: Vec<(&str, Type)> = ["a", "b", "c"]
+        .into_iter()
+        .zip(types)
+        .map(|(name, ty)| {
+            let is_list = ty.elements().is_some();
+            let is_other = matches!(ty.base(), Type::Opt(_)) || (is_list && has_list);
+            has_list |= is_list;
+            (name, if is_other { Type::Mac } else { ty })
+        })
+        .collect();
+    choice("one", &alternatives)
 }
 
 /// A value of a type.
@@ -103,6 +120,11 @@ pub(crate) fn any_value(ty: &Type) -> BoxedStrategy<Value> {
         Type::Constrained(of) => match &of.meaning {
             Meaning::Reference(_) => (0..4).prop_map(|n| Value::from(format!("o{n}"))).boxed(),
             Meaning::Mapping => any_value(&of.base).prop_map(distinct).boxed(),
+            Meaning::Choice => {
+                let alternatives = ty.alternatives().expect("a record").fields.clone();
+                let given = select((0..alternatives.len()).collect::<Vec<_>>());
+                given.prop_flat_map(move |given| only(&alternatives, given)).boxed()
+            }
             Meaning::Value => match of.name.as_str() {
                 "small" => (-3..=3i64).prop_map(Value::Int).boxed(),
                 "even" => (1..50i64).prop_map(|n| Value::Int(2 * n)).boxed(),
@@ -111,6 +133,17 @@ pub(crate) fn any_value(ty: &Type) -> BoxedStrategy<Value> {
             },
         },
     }
+}
+
+/// A choice of one alternative.
+fn only(alternatives: &[(String, Type)], given: usize) -> impl Strategy<Value = Value> + use<> {
+    let (count, ty) = (alternatives.len(), alternatives[given].1.clone());
+    let Type::Opt(of) = ty.base() else { panic!("{ty} is not optional") };
+    any_value(of).prop_map(move |value| {
+        let mut values = vec![Value::None; count];
+        values[given] = value;
+        Value::record(values)
+    })
 }
 
 fn any_text() -> impl Strategy<Value = String> {
@@ -171,6 +204,18 @@ pub(crate) fn document(ty: &Type, value: &Value) -> Json {
                 other => panic!("{other} is no pair"),
             };
             Json::Object(pairs.iter().map(entry).collect())
+        }
+        (Type::Constrained(of), Value::Record(values)) if of.meaning == Meaning::Choice => {
+            let Type::Record(record) = of.base.base() else { panic!("{ty}") };
+            let mut given =
+                record.fields.iter().zip(values.iter()).filter(|(_, value)| **value != Value::None);
+            let ((name, ty), value) = given.next().expect("an alternative");
+            assert!(given.next().is_none(), "one alternative");
+            match document(ty, value) {
+                // A list needs no name. Some lists have one.
+                Json::Array(items) if items.len() != 1 => items.into(),
+                other => json!({name: other}),
+            }
         }
         (Type::Constrained(of), value) => document(&of.base, value),
         (_, Value::None) => Json::Null,

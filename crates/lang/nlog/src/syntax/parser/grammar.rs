@@ -344,12 +344,13 @@ fn type_name(p: &mut Parser<'_>) -> Parsed {
             p,
             "a type",
             "the types are bool, int, string, mac, ip, net, interface_address, match, actions, \
-            packet_filter, set<…>, list<…>, opt<…>, map<…>, ref KIND and declared types",
+            packet_filter, set<…>, list<…>, opt<…>, map<…>, choice<…>, ref KIND and declared types",
         )?;
         if p.eat(K::Lt) {
             p.nested(type_name)?;
             let help = match container {
                 _ if p.current() == K::GtEq => "write a space between `>` and `=`",
+                Some("choice") => "name a record of alternatives: type target = record {ip: opt<ip>, name: opt<string>}; choice<target>",
                 Some("map") => "name a record of a key and a value: type pair = record {network: string, bridge: string}; map<pair>",
                 _ => "write the element type of a set or list in angle brackets: set<string>",
             };
