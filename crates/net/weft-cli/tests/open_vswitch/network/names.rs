@@ -47,10 +47,9 @@ fn start(name: &str) -> Testbed {
     let testbed = Testbed::start(Settings { hosts: 2, ..settings(name) }).unwrap();
     let machine = |name: &str, host: &str, net: u8, n: u8| {
         let mac = format!("02:00:00:00:{net}:0{n}");
-        let mut vm = VmSpec::new(name, host, name, mac);
-        vm.ips =
-            vec![format!("10.{net}.0.{n}/24").parse().unwrap(), format!("fd{net}::{n}/64").parse().unwrap()];
-        vm
+        VmSpec::new(name, host, name, mac)
+            .address(format!("10.{net}.0.{n}/24"))
+            .address(format!("fd{net}::{n}/64"))
     };
     let machines =
         [machine("served", "hv1", 41, 1), machine("one", "hv1", 42, 1), machine("two", "hv2", 42, 2)];
