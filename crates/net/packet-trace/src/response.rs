@@ -265,3 +265,63 @@ fn error(reason: Reason, frame: &[u8], key: &FlowKey) -> String {
         (Reason::Rejected, false) => "ICMPv6 administratively prohibited".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use frame_builder::{Endpoints, IPV4, IPV6, Ipv4, Ipv6, UDP, ethernet, udp};
+    use openflow_rs::Action;
+
+    use super::*;
+
+    /// What is said of a query for the addresses of `a.b` that a flow hands over.
+    fn said(kind: &str, settings: &[&str], is_ipv4: bool) -> String {
+        let message =
+            [&[0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0], &b"\x01a\x01b\x00\x00\xff\x00\x01"[..]].concat();
+        let datagram = |ends| udp(50_000, 53, &message, ends);
+        let frame = if is_ipv4 {
+            let (from, to) = ([10, 0, 0, 1].into(), [10, 0, 0, 53].into());
+            ethernet(
+                [2; 6],
+                [4; 6],
+                IPV4,
+                &Ipv4::new(from, to, UDP).packet(&datagram(Endpoints::V4(from, to))),
+            )
+        } else {
+            let (from, to) = ("fd00::1".parse().unwrap(), "fd00::53".parse().unwrap());
+            ethernet(
+                [2; 6],
+                [4; 6],
+                IPV6,
+                &Ipv6::new(from, to, UDP).packet(&datagram(Endpoints::V6(from, to))),
+            )
+        };
+        let into = "resubmit(,27)".parse().unwrap();
+        let instruction = Instruction::from_settings(kind, settings.iter().copied(), into).unwrap();
+        let Action::Controller(controller) = instruction.action(0) else { panic!("it hands packets over") };
+        let key = Packet::new(frame.clone(), PortNo(1)).key().clone();
+        let Responded::Answers { kind, what, ends, is_limited } =
+            responded(&HandedOver { controller, bytes: frame, key })
+        else {
+            panic!("no answer")
+        };
+        assert_eq!((ends.is_some(), is_limited), (true, false), "{kind:?}");
+        what
+    }
+
+    #[test]
+    fn answers_of_dns_say_whether_there_is_a_record() {
+        let key = packet_answers::name_key("a.b");
+        assert_eq!(said("dns_question", &["key=xreg4"], true), format!("key {key:#x}"));
+        let both = ["name=a.b", "ttl=60", "address=10.0.0.2", "address=fd00::2"];
+        for (settings, what) in [
+            (&both[..], "DNS answer with 2 records"),
+            (&both[..3], "DNS answer with 1 record"),
+            (&both[..2], "DNS answer, no such record"),
+            (&["domain=b"], "DNS answer, no such name"),
+            (&["domain=c"], "DNS answer, refused"),
+        ] {
+            assert_eq!(said("dns_answer", settings, true), what);
+            assert_eq!(said("dns_answer", settings, false), what);
+        }
+    }
+}
