@@ -1,6 +1,7 @@
 //! Two machines behind a router whose flows are written here by hand, real Open vSwitch, and the kernels of the machines as judges.
 
 mod machines;
+mod names;
 
 use std::fmt::Write as _;
 use std::net::IpAddr;

@@ -41,7 +41,7 @@ pub(crate) fn question() -> impl Strategy<Value = DnsQuestion> {
 }
 
 fn bytes_of(name: &DomainName) -> String {
-    name.bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    name.bytes().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 proptest! {
