@@ -186,13 +186,22 @@ fn present(schema: &Json) -> &Json {
     }
 }
 
+/// The alternatives of a choice that have names, each with its schema: the one property that must be there.
+fn alternatives(schema: &Json) -> impl Iterator<Item = (&str, &Json)> {
+    schema["oneOf"].as_array().into_iter().flatten().filter_map(|one| {
+        let name = one["required"][0].as_str()?;
+        Some((name, one["properties"].get(name)?))
+    })
+}
+
 /// The fields of a mapping, by name. Former names are not among them.
 fn fields(schema: &Json) -> Vec<(&str, Field<'_>)> {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
     // A request of the API has the id in its path, so the schema of a kind does not require it; a file does.
     let is_kind = schema["properties"]["kind"].get("const").is_some();
-    let mut found = Vec::new();
+    let one_of = alternatives(schema).map(|(name, schema)| (name, Field { schema, is_required: None }));
+    let mut found: Vec<(&str, Field<'_>)> = one_of.collect();
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         if !NO_FIELDS.contains(&name.as_str()) && schema["deprecated"] != true {
             let is_required = required.contains(&name.as_str()) || (is_kind && name == "id");
@@ -200,4 +209,41 @@ fn fields(schema: &Json) -> Vec<(&str, Field<'_>)> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{text, within};
+    use nlog::Sources;
+    use objects::Kinds;
+
+    #[test]
+    fn a_choice_has_its_alternatives_as_fields() {
+        let rules = "type alias = record {name: string, ttl: opt<int>}; type entry = record {name: string, target: choice<target>}; \
+            type target = record {ips: opt<list<ip>>, alias: opt<alias>, none: opt<bool>}; \
+            type amount = record {number: opt<int>, share: opt<string>}; \
+            object zone { entries: map<entry> = {}; amount: opt<choice<amount>>; }";
+        let program = nlog::compile(&Sources::from_texts([("zone.nlog", rules)])).program.expect("a program");
+        let kinds = Kinds::new(program.objects.clone());
+        let schema = kinds.get("zone").expect("a kind").json_schema();
+        let shown = |path: &str| {
+            let (place, field) = within("zone", &schema, path.split('.')).expect("a field");
+            text::of_field(&place, &field)
+        };
+        assert_eq!(
+            shown("entries"),
+            "zone.entries <mapping of names to list of IP address, or mapping with alias|none>, default {}\n"
+        );
+        assert_eq!(
+            shown("entries.www"),
+            "zone.entries.www <list of IP address, or mapping with alias|none>\n\nFields:\n  ips <list of IP address>\n  \
+             alias <mapping>\n  none <true|false>\n"
+        );
+        assert!(shown("entries.www.alias").contains("\n  ttl <number>, optional\n"));
+        assert_eq!(
+            shown("amount"),
+            "zone.amount <mapping with number|share>, optional\n\nFields:\n  number <number>\n  share <text>\n"
+        );
+        assert!(within("zone", &schema, ["amount", "nummer"].into_iter()).is_err());
+    }
 }

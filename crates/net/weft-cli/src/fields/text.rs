@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::{Field, elements, fields, present};
+use super::{Field, alternatives, elements, fields, present};
 
 /// The columns of a line.
 const COLUMNS: usize = 100;
@@ -67,6 +67,15 @@ fn in_words(schema: &Json) -> String {
             .map(|member| member.as_str().map_or_else(|| member.to_string(), str::to_owned))
             .collect::<Vec<_>>()
             .join("|");
+    }
+    if let Some(all) = schema["oneOf"].as_array() {
+        // A list needs no name.
+        let named = alternatives(schema).filter(|(_, schema)| schema["type"] != "array");
+        let mapping = format!("mapping with {}", named.map(|(name, _)| name).collect::<Vec<_>>().join("|"));
+        return match all.first().filter(|one| one["type"] == "array") {
+            Some(list) => format!("{}, or {mapping}", in_words(list)),
+            None => mapping,
+        };
     }
     let types: Vec<&str> = match &schema["type"] {
         Json::String(ty) => vec![ty],
