@@ -204,4 +204,14 @@ impl ProbePlan {
         plan.hosts = hosts;
         plan
     }
+
+    /// The same, with probes from each host to itself.
+    pub(crate) fn with_responders(mut self, actions: impl Fn(IpAddr) -> Actions) -> ProbePlan {
+        for (name, ip) in self.hosts.iter().map(|(name, host)| (name.clone(), host.ip)).collect::<Vec<_>>() {
+            let actions = Packed::new(&actions(ip));
+            let probe = Probe { encap: "geneve".into(), bytes: 1280, actions };
+            self.insert(name.clone(), name, probe);
+        }
+        self
+    }
 }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use openflow_rs::FlowEntry;
+use openflow_rs::{Actions, FlowEntry};
 use switch_model::probe_length;
 
 use super::*;
@@ -34,11 +34,12 @@ fn plan(names: &[&str]) -> ProbePlan {
         let ip = IpAddr::V4([172, 31, 0, u8::try_from(number + 1).unwrap()].into());
         (Arc::from(*name), ProbeHost { ip, mtu: 1500, interval: INTERVAL })
     };
-    let actions = |ip: IpAddr| {
-        let entry: FlowEntry = format!("table=0 actions=set_field:{ip}->tun_dst,output:1").parse().unwrap();
-        entry.actions
-    };
     ProbePlan::between(names.iter().enumerate().map(host), |_, _| true, actions)
+}
+
+fn actions(ip: IpAddr) -> Actions {
+    let entry: FlowEntry = format!("table=0 actions=set_field:{ip}->tun_dst,output:1").parse().unwrap();
+    entry.actions
 }
 
 impl World {
@@ -162,6 +163,25 @@ fn one_lost_packet_is_no_fault_and_two_are_until_one_arrives() {
     world.pass(2);
     assert_eq!(world.problems(), []);
     assert_eq!(world.measured("hv1", "hv2").verdict, Verdict::Arrives);
+}
+
+#[test]
+fn a_responder_that_gives_nothing_back_is_a_problem_of_its_host_alone() {
+    let mut world = World::new(&["hv1", "hv2"]);
+    world.plan = plan(&["hv1", "hv2"]).with_responders(actions);
+    world.pass(3);
+    assert_eq!(world.problems(), []);
+    world.carries = Box::new(|from, to, _| (from, to) != ("hv2", "hv2"));
+    world.pass(4);
+    let [("hv2", text)] = world.problems()[..] else { panic!("{:?}", world.problems()) };
+    assert!(text.contains("its responder does not answer"), "{text}");
+    assert!(text.contains("systemctl enable --now weft-responder"), "{text}");
+    // It is no tunnel.
+    let measured = world.underlay.measured(&world.plan, None, |_| true);
+    assert_eq!(measured.len(), 2, "{measured:?}");
+    world.carries = Box::new(|_, _, _| true);
+    world.pass(2);
+    assert_eq!(world.problems(), []);
 }
 
 #[test]

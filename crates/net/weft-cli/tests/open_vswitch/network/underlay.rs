@@ -217,3 +217,18 @@ fn probes_tell_a_wrong_address_and_a_narrow_network_until_they_are_mended() {
     run_in(&narrow, &["ip", "link", "set", "uplink", "mtu", "1500"]);
     wait_until_all_arrives(&testbed, "hv2", 4);
 }
+
+#[test]
+fn a_responder_that_is_gone_is_a_problem_until_it_is_back() {
+    let mut testbed = Testbed::start(Settings { hosts: 1, ..settings("silent") }).unwrap();
+    zone(&testbed, ", probes: {interval: 1}");
+    let nodes = testbed.hosts_as_objects().unwrap().replace("\nip:", "\ntransport_zone: rack\nip:");
+    testbed.apply("nodes.yaml", &nodes).unwrap();
+    bring_up(&testbed, NETWORK, &[VmSpec::new("red-1", "hv1", "red-1", "02:00:00:00:05:01")]);
+    testbed.kill_responders();
+    wait_for_problem(&testbed, "hv1", &["its responder does not answer"]);
+    testbed.start_responders().unwrap();
+    wait_for("the end of the problem", || problems(&testbed).is_empty().then_some(()));
+    // It has taken no tunnel.
+    assert!(ask(&testbed, &["get", "tunnels"]).starts_with("no tunnel is measured"));
+}
