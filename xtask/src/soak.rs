@@ -47,6 +47,9 @@ pub(crate) struct Soak {
     /// Requests that are generated from the description of the API; a short run has 2,000
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     requests: u64,
+    /// Kills of the responders of hosts, beside a machine that floods them
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    responders: u64,
     /// How long everything goes wrong at once around a controller, in seconds
     #[arg(long, value_name = "N", default_value_t = 600)]
     disturbed: u64,
@@ -88,6 +91,7 @@ impl Soak {
         setup::clients()?;
         test("weft-cli", "python::generated_requests", seed, ("WEFT_TEST_REQUESTS", self.requests))?;
         test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))?;
+        test("weft-cli", "network::responses", seed, ("WEFT_TEST_KILLS", self.responders))?;
         test("weft-cli", "linearizable::", seed, ("WEFT_TEST_ROUNDS", self.rounds))?;
         test("weft-cli", "watches::", seed, ("WEFT_TEST_ROUNDS", self.watches))?;
         test("weft-cli", "large::", seed, ("WEFT_TEST_PORTS", self.ports))?;

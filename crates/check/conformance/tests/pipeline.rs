@@ -20,7 +20,8 @@ const ACLS: [&str; 7] = [
 ];
 
 /// The files of rules whose flows ask the responder for what machines ask of their network.
-const SERVERS: [&str; 2] = ["logical/routing/advertisements.nlog", "physical/request_meters.nlog"];
+const SERVERS: [&str; 3] =
+    ["logical/dns/dns.nlog", "logical/routing/advertisements.nlog", "physical/request_meters.nlog"];
 
 /// A flow that does not fall under the entries of exactly one rule, with the entries.
 fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {

@@ -2,11 +2,12 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lab::{Lab, VmSpec};
 use testbed::{DEADLINE, Settings, Testbed};
 
-use super::support::{bring_up, settings};
+use super::support::{ask, bring_up, settings, wait_for};
 
 /// The MTU of every switch here: geneve over IPv4 on an underlay of 1500 bytes.
 const MTU: u16 = 1442;
@@ -208,4 +209,59 @@ fn a_connection_finds_the_mtu_of_its_path() {
         let route = lab.exec("one", &["ip", version, "route", "get", to]).unwrap().stdout;
         assert!(route.contains(&format!("mtu {MTU}")), "{route}");
     }
+}
+
+/// A third machine, on the host of the first.
+const NEIGHBOUR: &str = "
+{kind: switch_port, id: three, switch: a, port_security: true, addresses: [{mac: '02:00:00:00:30:03', ips: [10.30.1.3]}]}
+";
+
+/// Sends packets whose TTL ends at the first router, as fast as it can, until it is told to stop.
+fn flood(lab: &Lab, from: &str, stop: &AtomicBool) {
+    let socket = lab.inside(from, || UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
+    socket.set_ttl(1).unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        // Errors come back to the socket, and a full queue is no reason to stop.
+        let _ = socket.send_to(b"flood", "10.30.2.1:9");
+    }
+}
+
+/// How many of 20 pings, five a second, were answered with an error of the router.
+fn errors(lab: &Lab, from: &str) -> usize {
+    let words = ["ping", "-n", "-c", "20", "-i", "0.2", "-W", "5", "-t", "1", "10.30.2.1"];
+    lab.exec(from, &words).unwrap().stdout.matches("exceeded").count()
+}
+
+/// `WEFT_TEST_KILLS` says how often responders are killed and started meanwhile.
+#[test]
+fn a_machine_that_floods_takes_no_share_of_another() {
+    let kills = std::env::var("WEFT_TEST_KILLS").map_or(5, |kills| kills.parse().unwrap());
+    let mut testbed = start_with("flooded", &format!("{NETWORK}---{NEIGHBOUR}"));
+    let three = VmSpec::new("three", "hv1", "three", "02:00:00:00:30:03")
+        .address("10.30.1.3/24")
+        .gateway("10.30.1.254".parse::<IpAddr>().unwrap());
+    testbed.lab().unwrap().add_vm(&three).unwrap();
+    testbed.wait_in_sync().unwrap();
+    let dropped = |testbed: &Testbed, port: &str| -> u64 {
+        let said = ask(testbed, &["get", "request-drops", port, "--json"]);
+        let of_errors = said.lines().find(|line| line.contains(r#""request":"error""#)).unwrap_or_default();
+        serde_json::from_str::<serde_json::Value>(of_errors).unwrap()["dropped"].as_u64().unwrap()
+    };
+    let mut calm = 0;
+    for _ in 0..=kills {
+        let stop = AtomicBool::new(false);
+        let answered = std::thread::scope(|scope| {
+            let lab = testbed.lab().unwrap();
+            scope.spawn(|| flood(lab, "one", &stop));
+            let before = dropped(&testbed, "one");
+            wait_for("drops of the flood", || (dropped(&testbed, "one") > before).then_some(()));
+            let answered = errors(lab, "three");
+            stop.store(true, Ordering::Relaxed);
+            answered
+        });
+        assert!(answered >= 15, "{answered} of 20 answered beside the flood");
+        calm = dropped(&testbed, "three");
+        testbed.start_responders().unwrap();
+    }
+    assert_eq!(calm, 0, "nothing of the other machine is above its share");
 }
