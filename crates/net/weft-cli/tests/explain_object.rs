@@ -29,7 +29,7 @@ fn an_object_is_explained_in_sentences() {
             "switch_port red-1 (since transaction 2): ",
             "\n    switch: red\n",
             "\nIt lives on host hv2: hv2 reports its interface as port 2 of the switch (since transaction 3).\n",
-            "\nIt has these numbers: tunnel_label (use port, label ",
+            "\nIt has these numbers: allocated_meter (hv hv2, kind error, meter ",
             "\nThese objects refer to it: acl all-in, acl zero.\n",
             "\nThe rules say ",
             "\nIn the switch of hv2, ",
