@@ -102,7 +102,10 @@ impl Instruction {
     ) -> Result<Instruction, BadSetting> {
         let mut settings = Settings::read(kind, settings)?;
         let kept =
-            settings.many("keep", "give a field, as in reg0 or reg0[0..15]", |text| text.parse().ok())?;
+            settings.many("keep", "give a field of up to 64 bits, as in reg0 or xxreg0[0..63]", |text| {
+                // The bytes of an instruction have six bits for their number.
+                parsed(text).filter(|field: &Subfield| field.bits() <= 64)
+            })?;
         let ask = match kind {
             "error" => Ask::Error(error(&mut settings)?),
             "router_advertisement" => Ask::Advertisement(advertisement(&mut settings)?),

@@ -35,6 +35,10 @@ fn any_answer_may_keep_fields_of_the_packet() {
     let kept: Vec<String> = instruction.kept.iter().map(ToString::to_string).collect();
     assert_eq!(kept.len(), 2, "{kept:?}");
     assert!(refusal("error", &["question=reg4", "keep=nothing"]).starts_with("keep=nothing: give a field"));
+    assert!(
+        refusal("error", &["question=reg4", "keep=xxreg0"])
+            .starts_with("keep=xxreg0: give a field of up to 64")
+    );
 }
 
 #[test]
