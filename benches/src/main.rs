@@ -192,7 +192,11 @@ enum Bench {
     /// How long a machine on real Open vSwitch waits from its `iface-id` until it answers
     Plug,
     /// The responder beside a switch: its own speed, how late its answers are beside a ping, what others notice of a flood, its memory
-    Respond,
+    Respond {
+        /// Only how late its answers are, beside those of OVN, whose programs must be installed: Debian's ovn-central and ovn-host
+        #[arg(long)]
+        ovn: bool,
+    },
     /// Compiling texts of many shapes, and longer ones: how the time grows
     Texts,
     /// The controller while hostile clients are at work: how long a status takes, what memory is kept
@@ -344,7 +348,8 @@ fn main() -> Result<()> {
         Bench::LayeredRun { side } => say(&layered::run(*side, arguments.layered())?),
         Bench::Push => push::compare(arguments.flows, arguments.runs),
         Bench::Plug => plug::print(arguments.runs),
-        Bench::Respond => respond::print(arguments.runs),
+        Bench::Respond { ovn: false } => respond::print(arguments.runs),
+        Bench::Respond { ovn: true } => respond::compare(arguments.runs),
         Bench::Texts => {
             texts::growth(arguments.runs);
             Ok(())

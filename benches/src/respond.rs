@@ -4,8 +4,12 @@
 //! One host with real Open vSwitch, a controller, the built-in rules, and a responder as a process of its own. Questions and answers pass
 //! raw sockets of the machines, so a ping and an answer of the responder differ only in what happens in between. Questions of all kinds
 //! are sent in turns, at equal distances, so each finds the processes equally asleep.
+//!
+//! OVN's `ovn-controller` sends what flows cannot build, too. [`ovn`] sets it up with the same network beside such a host, and the same
+//! code asks both.
 
 mod alone;
+mod ovn;
 mod packets;
 mod wire;
 
@@ -15,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use frame_builder::Mac;
-use lab::VmSpec;
+use lab::{Lab, VmSpec};
 use openflow_rs::MacAddr;
 use testbed::{Settings, Testbed};
 
@@ -87,6 +91,25 @@ pub(crate) fn print(runs: usize) -> Result<()> {
     Ok(())
 }
 
+/// Prints how late the answers of the responder and of OVN are, in runs that take turns.
+pub(crate) fn compare(runs: usize) -> Result<()> {
+    let ours = Bench::start()?;
+    let theirs = ovn::Ovn::start()?;
+    let [mut our_answers, mut their_answers] = [Answers::default(), Answers::default()];
+    for run in 0..runs {
+        ours.client.run(&mut our_answers)?;
+        theirs.client.run(&mut their_answers)?;
+        eprintln!("run {} of {runs} of each is done", run + 1);
+    }
+    println!(
+        "\n{}; {}; medians (least–greatest) of {runs} runs of each, in turns; {QUESTIONS} questions of each kind in a run.",
+        machine(),
+        theirs.version()?
+    );
+    report::print("The responder beside OVN's controller", &our_answers.lines(Some(&their_answers)));
+    Ok(())
+}
+
 fn beside_a_switch(runs: usize) -> Result<Vec<Line>> {
     let bench = Bench::start()?;
     let idle = bench.memory("VmRSS:")?;
@@ -149,46 +172,65 @@ struct Flood {
     owes_errors: bool,
 }
 
-struct Bench {
-    testbed: Testbed,
-    wire: Wire,
-    /// Takes the offers, so that the machine does not say that nobody wants them.
-    _client: UdpSocket,
+/// What came of the questions, a figure for each run.
+#[derive(Debug, Default)]
+struct Answers {
+    medians: [Vec<f64>; ALL.len()],
+    p99s: [Vec<f64>; ALL.len()],
+    /// Questions without an answer.
+    lost: Vec<f64>,
 }
 
-impl Bench {
-    fn start() -> Result<Bench> {
-        let name = format!("respond-{}", std::process::id());
-        let testbed = Testbed::start(Settings { hosts: 1, ..Settings::new(name, weft()?) })?;
-        let addresses: Vec<String> = (0..FLOODERS).map(|n| flooder(n).to_string()).collect();
-        let floods = format!(
-            "---\n{{kind: switch_port, id: {FLOODS}, switch: c, addresses: [{{mac: '{}', ips: [{}]}}]}}\n",
-            MacAddr(mac(3)),
-            addresses.join(", ")
-        );
-        testbed.apply("network.yaml", &(NETWORK.to_owned() + &floods))?;
-        let machine = |name: &str, n: u8, address: &str, router: &str| {
-            let spec = VmSpec::new(name, "hv1", name, MacAddr(mac(n)).to_string()).address(address);
-            anyhow::Ok(spec.gateway(router.parse::<Ipv4Addr>()?))
+impl Answers {
+    /// These are ours, beside those of a baseline.
+    fn lines(&self, baseline: Option<&Answers>) -> Vec<Line> {
+        let above = |times: &[f64], ping: &[f64]| {
+            times.iter().zip(ping).map(|(time, ping)| time - ping).collect::<Vec<f64>>()
         };
-        let lab = testbed.lab()?;
-        lab.add_vms(&[
-            machine(ASKS, 1, "10.30.1.1/24", "10.30.1.254")?.address("10.30.1.2/24"),
-            machine(FAR, 2, "10.30.2.1/24", "10.30.2.254")?,
-            machine(FLOODS, 3, "10.40.2.1/16", "10.40.0.1")?,
-        ])?;
-        // Its kernel counts what comes back to any of the addresses.
-        let all = ["ip", "route", "add", "local", "10.40.1.0/24", "dev", "eth0"];
-        let done = lab.exec(FLOODS, &all)?;
-        ensure!(done.success(), "{all:?}: {}", done.stderr);
-        testbed.wait_in_sync()?;
-        let wire = Wire::open(lab, ASKS)?;
-        let client = lab.inside(ASKS, || UdpSocket::bind("0.0.0.0:68"))?.context("the port of a client")?;
-        let bench = Bench { testbed, wire, _client: client };
-        for question in ALL {
-            bench.warm_up(question)?;
+        let line = |what: String, digits, figures: &dyn Fn(&Answers) -> Vec<f64>, aim| match baseline {
+            Some(baseline) => Line::compared(what, digits, figures(self), figures(baseline), aim),
+            None => Line::alone(what, digits, figures(self), aim),
+        };
+        let mut lines = Vec::new();
+        for (at, question) in ALL.into_iter().enumerate() {
+            let name = question.name();
+            lines.push(line(format!("{name}: median, ms"), 3, &|of| of.medians[at].clone(), Aim::None));
+            lines.push(line("… p99, ms".to_owned(), 3, &|of| of.p99s[at].clone(), Aim::None));
+            if question.is_for_responder() {
+                let median = |of: &Answers| above(&of.medians[at], &of.medians[0]);
+                let p99 = |of: &Answers| above(&of.p99s[at], &of.p99s[0]);
+                let name = "… median above the ping of the router, ms";
+                lines.push(line(name.to_owned(), 3, &median, Aim::AtMost(0.5)));
+                lines.push(line("… p99 above it, ms".to_owned(), 3, &p99, Aim::AtMost(2.0)));
+            }
         }
-        Ok(bench)
+        let of = ALL.len() * usize::from(QUESTIONS);
+        let what = format!("questions without an answer within {} ms, of {of}", PATIENCE.as_millis());
+        lines.push(Line::alone(what.clone(), 0, self.lost.clone(), Aim::None));
+        if let Some(baseline) = baseline {
+            lines.push(Line::alone(format!("{what}: the baseline's"), 0, baseline.lost.clone(), Aim::None));
+        }
+        lines
+    }
+}
+
+/// The machine that asks.
+struct Client {
+    wire: Wire,
+    /// Takes the offers, so that the machine does not say that nobody wants them.
+    _socket: UdpSocket,
+}
+
+impl Client {
+    /// Asks each question until there is an answer.
+    fn start(lab: &Lab) -> Result<Client> {
+        let wire = Wire::open(lab, ASKS)?;
+        let socket = lab.inside(ASKS, || UdpSocket::bind("0.0.0.0:68"))?.context("the port of a client")?;
+        let client = Client { wire, _socket: socket };
+        for question in ALL {
+            client.warm_up(question)?;
+        }
+        Ok(client)
     }
 
     /// Asks until there is an answer, so that everybody knows everybody's MAC address.
@@ -221,59 +263,77 @@ impl Bench {
     }
 
     /// The answers of each kind, while nothing else happens.
-    fn latencies(&self, runs: usize) -> Result<Vec<Line>> {
-        let mut medians: [Vec<f64>; ALL.len()] = Default::default();
-        let mut p99s: [Vec<f64>; ALL.len()] = Default::default();
-        let mut lost = Vec::new();
-        for run in 0..runs {
-            let (mut times, mut without): ([Vec<f64>; ALL.len()], _) = (Default::default(), 0.0);
-            let mut due = Instant::now();
-            for number in 0..QUESTIONS {
-                // In another order each time, as none may always come after the same one.
-                for place in 0..ALL.len() {
-                    let at = (place * (1 + usize::from(number) % 4) + usize::from(number)) % ALL.len();
-                    sleep_until(due);
-                    due += PAUSE;
-                    match self.ask(ALL[at], number)? {
-                        Some(time) => times[at].push(time),
-                        None => without += 1.0,
-                    }
+    fn run(&self, answers: &mut Answers) -> Result<()> {
+        let (mut times, mut without): ([Vec<f64>; ALL.len()], _) = (Default::default(), 0.0);
+        let mut due = Instant::now();
+        for number in 0..QUESTIONS {
+            // In another order each time, as none may always come after the same one.
+            for place in 0..ALL.len() {
+                let at = (place * (1 + usize::from(number) % 4) + usize::from(number)) % ALL.len();
+                sleep_until(due);
+                due += PAUSE;
+                match self.ask(ALL[at], number)? {
+                    Some(time) => times[at].push(time),
+                    None => without += 1.0,
                 }
             }
-            for (((question, times), median), p99) in
-                ALL.into_iter().zip(times).zip(&mut medians).zip(&mut p99s)
-            {
-                ensure!(!times.is_empty(), "no answer: {}", question.name());
-                let spread = Spread::new(times);
-                median.push(spread.median());
-                p99.push(spread.at(0.99));
-            }
-            lost.push(without);
+        }
+        for (((question, times), median), p99) in
+            ALL.into_iter().zip(times).zip(&mut answers.medians).zip(&mut answers.p99s)
+        {
+            ensure!(!times.is_empty(), "no answer: {}", question.name());
+            let spread = Spread::new(times);
+            median.push(spread.median());
+            p99.push(spread.at(0.99));
+        }
+        answers.lost.push(without);
+        Ok(())
+    }
+}
+
+struct Bench {
+    testbed: Testbed,
+    client: Client,
+}
+
+impl Bench {
+    fn start() -> Result<Bench> {
+        let name = format!("respond-{}", std::process::id());
+        let testbed = Testbed::start(Settings { hosts: 1, ..Settings::new(name, weft()?) })?;
+        let addresses: Vec<String> = (0..FLOODERS).map(|n| flooder(n).to_string()).collect();
+        let floods = format!(
+            "---\n{{kind: switch_port, id: {FLOODS}, switch: c, addresses: [{{mac: '{}', ips: [{}]}}]}}\n",
+            MacAddr(mac(3)),
+            addresses.join(", ")
+        );
+        testbed.apply("network.yaml", &(NETWORK.to_owned() + &floods))?;
+        let machine = |name: &str, n: u8, address: &str, router: &str| {
+            let spec = VmSpec::new(name, "hv1", name, MacAddr(mac(n)).to_string()).address(address);
+            anyhow::Ok(spec.gateway(router.parse::<Ipv4Addr>()?))
+        };
+        let lab = testbed.lab()?;
+        lab.add_vms(&[
+            machine(ASKS, 1, "10.30.1.1/24", "10.30.1.254")?.address("10.30.1.2/24"),
+            machine(FAR, 2, "10.30.2.1/24", "10.30.2.254")?,
+            machine(FLOODS, 3, "10.40.2.1/16", "10.40.0.1")?,
+        ])?;
+        // Its kernel counts what comes back to any of the addresses.
+        let all = ["ip", "route", "add", "local", "10.40.1.0/24", "dev", "eth0"];
+        let done = lab.exec(FLOODS, &all)?;
+        ensure!(done.success(), "{all:?}: {}", done.stderr);
+        testbed.wait_in_sync()?;
+        let client = Client::start(lab)?;
+        Ok(Bench { testbed, client })
+    }
+
+    /// The answers of each kind, while nothing else happens.
+    fn latencies(&self, runs: usize) -> Result<Vec<Line>> {
+        let mut answers = Answers::default();
+        for run in 0..runs {
+            self.client.run(&mut answers)?;
             eprintln!("run {} of {runs} is done", run + 1);
         }
-        let mut lines = Vec::new();
-        let above = |ours: &[f64], ping: &[f64]| {
-            ours.iter().zip(ping).map(|(ours, ping)| ours - ping).collect::<Vec<f64>>()
-        };
-        for (at, question) in ALL.into_iter().enumerate() {
-            let name = question.name();
-            lines.push(Line::alone(format!("{name}: median, ms"), 3, medians[at].clone(), Aim::None));
-            lines.push(Line::alone("… p99, ms", 3, p99s[at].clone(), Aim::None));
-            if question.is_for_responder() {
-                let [median, p99] = [above(&medians[at], &medians[0]), above(&p99s[at], &p99s[0])];
-                lines.push(Line::alone(
-                    "… median above the ping of the router, ms",
-                    3,
-                    median,
-                    Aim::AtMost(0.5),
-                ));
-                lines.push(Line::alone("… p99 above it, ms", 3, p99, Aim::AtMost(2.0)));
-            }
-        }
-        let of = ALL.len() * usize::from(QUESTIONS);
-        let what = format!("questions without an answer within {} ms, of {of}", PATIENCE.as_millis());
-        lines.push(Line::alone(what, 0, lost, Aim::None));
-        Ok(lines)
+        Ok(answers.lines(None))
     }
 
     /// What comes back to a machine that floods, and how others fare.
@@ -383,7 +443,7 @@ impl Bench {
             number += 1;
             let mut ask = |question, times: &mut Vec<f64>| -> Result<()> {
                 asked += 1.0;
-                match self.ask(question, number)? {
+                match self.client.ask(question, number)? {
                     Some(time) => times.push(time),
                     None => lost += 1.0,
                 }
