@@ -115,8 +115,14 @@ fn nbctl(host: &Host, arguments: &[&str]) -> Result<()> {
 }
 
 fn run(host: &Host, argv: &[&str]) -> Result<String> {
-    let done =
-        host.exec(argv).with_context(|| format!("{argv:?}: Debian's packages ovn-central and ovn-host"))?;
-    ensure!(done.success(), "{argv:?}: {}", done.stderr);
-    Ok(done.stdout)
+    let (program, arguments) = argv.split_first().context("no program")?;
+    // Where OVN's daemons make their control sockets.
+    let done = host.command(program).args(arguments).env("OVN_RUNDIR", &host.run_dir).output()?;
+    ensure!(
+        done.status.success(),
+        "{argv:?} ({}; Debian's packages ovn-central and ovn-host have OVN's programs): {}",
+        done.status,
+        String::from_utf8_lossy(&done.stderr)
+    );
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
