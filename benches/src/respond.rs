@@ -201,7 +201,11 @@ impl Answers {
                 let p99 = |of: &Answers| above(&of.p99s[at], &of.p99s[0]);
                 let name = "… median above the ping of the router, ms";
                 lines.push(line(name.to_owned(), 3, &median, Aim::AtMost(0.5)));
-                lines.push(line("… p99 above it, ms".to_owned(), 3, &p99, Aim::AtMost(2.0)));
+                // Differences of the slowest have no ratio that says something, as they may be negative.
+                lines.push(Line::alone("… p99 above it, ms", 3, p99(self), Aim::AtMost(2.0)));
+                if let Some(baseline) = baseline {
+                    lines.push(Line::alone("… … the baseline's, ms", 3, p99(baseline), Aim::None));
+                }
             }
         }
         let of = ALL.len() * usize::from(QUESTIONS);
