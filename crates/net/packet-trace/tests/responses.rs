@@ -112,7 +112,10 @@ fn a_router_tells_that_the_ttl_has_expired() {
     assert_eq!((&json["silence"], &json["at"]["stage"]), (&Json::Null, &json!("RESPOND")));
     let text = text::text(&trace, false);
     assert!(text.contains("    stage 60 RESPOND, CAME_FROM_PORT, rule "), "{text}");
-    assert!(text.contains("    because of switch_port blue-1, transport_node hv1, router_port r-blue"), "{text}");
+    assert!(
+        text.contains("    because of switch_port blue-1, transport_node hv1, router_port r-blue"),
+        "{text}"
+    );
     let v6 = "udp6,dl_dst=02:00:00:00:ff:01,ipv6_src=fd01::1,ipv6_dst=fd02::1,nw_ttl=1,tp_src=1,tp_dst=2";
     answers(&traced_flow(v6), "ICMPv6 time exceeded, from fd01::fe to fd01::1");
 }
