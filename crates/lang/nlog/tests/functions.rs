@@ -212,3 +212,23 @@ fn expression() -> impl Strategy<Value = String> {
     });
     tree.prop_map(|body| format!("{body} + value(a) + or_else(b, 0)"))
 }
+
+/// Objects may be as large as a request: what counts or compares their parts has a result, and what makes more of them has a limit.
+#[test]
+fn a_large_value_is_looked_at_and_not_made_larger() {
+    let of_list = |body: &str| {
+        let text = format!(
+            "function f(names: list<string>) -> int = {body};
+            input table i(names: list<string>); output table o(x: int); o(f(names)) :- i(names);"
+        );
+        let program = compiled(&text);
+        let HeadTerm::Value(Expr::Call { function, .. }) = &program.rules[0].terms[0] else {
+            panic!("{text}")
+        };
+        let names = Value::list((0..300_000).map(|number| Value::String(format!("name {number}").into())));
+        (function.evaluate)(&[names])
+    };
+    let count = |result| matches!(result, Ok(Results::One(Value::Int(300_000))));
+    assert!(count(of_list("size(distinct(names))")));
+    assert!(of_list("size(names ++ names)").is_err());
+}
