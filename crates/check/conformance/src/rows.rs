@@ -36,6 +36,9 @@ pub fn rows(
     for (((host, port), since), ofport) in world.vnics.iter().zip(world.ofports.values()) {
         let row = vec![text(host), text(port), int(*ofport), text(""), Value::Int(*since as i64)];
         add(&mut rows, "vif", row);
+        let meter = FIRST_REQUEST_METER + i64::from(*ofport);
+        let row = vec![text(host), text(port), text("error"), Value::Int(meter)];
+        add(&mut rows, "allocated_meter", row);
     }
     for ((host, port), since) in &world.announced {
         add(&mut rows, "announced", vec![text(host), text(port), Value::Int(*since as i64)]);
@@ -193,8 +196,11 @@ fn flood_limit(world: &World, port: &str) -> Option<(&'static str, Value)> {
 
 /// Tables whose rows the world gives instead of the rules' hooks, so that numbers are spread over their 24 bits and do not
 /// depend on the history.
-pub(crate) const LABELS: [&str; 5] =
-    ["datapath_label", "hop_number", "node_label", "tunnel_label", "port_meter"];
+pub(crate) const LABELS: [&str; 6] =
+    ["allocated_meter", "datapath_label", "hop_number", "node_label", "tunnel_label", "port_meter"];
+
+/// The first meter of what ports ask of responders (`rules/interface/layout.nlog`).
+const FIRST_REQUEST_METER: i64 = 80_011;
 
 fn labels(world: &NumberedWorld, rows: &mut Rows) {
     let label = |label: u32| Value::Int(label.into());
