@@ -128,7 +128,7 @@ fn rows(program: &Program, inputs: &Inputs) -> BTreeMap<TableId, Vec<nlog_data::
 #[test]
 fn plans_mean_what_rules_mean() {
     let mut tally = Tally::default();
-    let seeds = seeds!("plans_mean_what_rules_mean", 300);
+    let seeds = seeds!("plans_mean_what_rules_mean", 900);
     let (cases, is_whole) = (seeds.len(), seeds.is_whole());
     for seed in seeds {
         let case = Case::random(seed);
