@@ -25,6 +25,11 @@ impl Answer {
     pub(crate) fn new(frame: Vec<u8>, to: Receiver, kind: Answered) -> Answer {
         Answer { frame, to: Some(to), kind, loads: Vec::new() }
     }
+
+    /// A message whose only limit is the meter of its flow.
+    pub(crate) fn unlimited(frame: Vec<u8>, kind: Answered) -> Answer {
+        Answer { frame, to: None, kind, loads: Vec::new() }
+    }
 }
 
 /// Who gets an answer, as far as [`Limit`](crate::Limit) tells receivers apart.

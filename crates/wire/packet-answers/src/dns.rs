@@ -53,7 +53,8 @@ impl DnsQuestion {
     /// The same packet, whatever it is, and its key.
     pub(crate) fn answer(&self, frame: &[u8]) -> Answer {
         let key = key(frame).unwrap_or(0);
-        Answer { frame: frame.to_vec(), to: None, kind: Answered::DnsQuestion, loads: vec![(self.key, key)] }
+        let loads = vec![(self.key, key)];
+        Answer { loads, ..Answer::unlimited(frame.to_vec(), Answered::DnsQuestion) }
     }
 }
 
@@ -132,8 +133,8 @@ impl DnsAnswer {
             None => (self.of_nobody(&message), Vec::new()),
         };
         let frame = framed(&received, port, &reply(&message, code, &records, self.ttl))?;
-        // The meter of the flow is limit enough: a machine may look up more names in a second than it should get errors.
-        Ok(Answer { frame, to: None, kind: Answered::DnsAnswer, loads: Vec::new() })
+        // A machine may look up more names in a second than it should get errors.
+        Ok(Answer::unlimited(frame, Answered::DnsAnswer))
     }
 
     /// The answer to a query for the name.
@@ -165,7 +166,7 @@ impl DnsAnswer {
         } else if self.domains.iter().any(|domain| query.name.is_under(domain)) {
             Code::NoSuchName
         } else {
-            // A client with several servers asks the next one.
+            // A client with several servers then tries the next one.
             Code::Refused
         }
     }

@@ -210,10 +210,7 @@ impl Instruction {
             Ask::Dhcpv6(offer) => offer.answer(frame),
             Ask::DnsQuestion(question) => Ok(question.answer(frame)),
             Ask::DnsAnswer(answer) => answer.answer(frame),
-            Ask::Return => {
-                let (frame, kind) = (frame.to_vec(), Answered::Returned);
-                Ok(Answer { frame, to: None, kind, loads: Vec::new() })
-            }
+            Ask::Return => Ok(Answer::unlimited(frame.to_vec(), Answered::Returned)),
         }
     }
 

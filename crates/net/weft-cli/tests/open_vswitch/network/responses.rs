@@ -216,7 +216,7 @@ const NEIGHBOUR: &str = "
 {kind: switch_port, id: three, switch: a, port_security: true, addresses: [{mac: '02:00:00:00:30:03', ips: [10.30.1.3]}]}
 ";
 
-/// Sends packets whose TTL ends at the first router, as fast as it can, until it is told to stop.
+/// Sends packets whose TTL expires at the first router, as fast as possible, until told to stop.
 fn flood(lab: &Lab, from: &str, stop: &AtomicBool) {
     let socket = lab.inside(from, || UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
     socket.set_ttl(1).unwrap();
