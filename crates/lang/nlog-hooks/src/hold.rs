@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use nlog_data::quotation::quote_row;
-use nlog_data::{Row, Table, TableDelta, Value};
+use nlog_data::{Row, Table, TableDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::bounds::{Bounds, numbered, parts, target_parts};
 use crate::hook::Hook;
 use crate::memory::{cells, row};
 
@@ -24,13 +25,6 @@ pub struct Hold {
     /// The updates that are not permanent, oldest first.
     pending: Vec<Pending>,
     work: u64,
-}
-
-/// Between which numbers one is, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Bounds {
-    low: i64,
-    high: i64,
 }
 
 /// What an update has done, to undo it.
@@ -116,33 +110,6 @@ impl Hold {
             }
         }
         target
-    }
-}
-
-/// The key and the bounds of a row of the source.
-fn parts(row: &Row) -> Result<(Row, Bounds), String> {
-    let [key @ .., Value::Int(low), Value::Int(high)] = row.as_slice() else {
-        return Err(format!("{} does not end with two numbers", quote_row(row)));
-    };
-    if low > high {
-        return Err(format!(
-            "{} has the low bound {low} and the high bound {high}; derive bounds of which the low one is not greater",
-            quote_row(key)
-        ));
-    }
-    Ok((key.to_vec(), Bounds { low: *low, high: *high }))
-}
-
-/// A row of the target.
-fn numbered(key: &Row, number: i64) -> Row {
-    key.iter().cloned().chain([Value::Int(number)]).collect()
-}
-
-/// The key and the number of a row of the target.
-fn target_parts(mut row: Row) -> Result<(Row, i64), String> {
-    match row.pop() {
-        Some(Value::Int(number)) => Ok((row, number)),
-        _ => Err("a row does not end with a number".to_owned()),
     }
 }
 

@@ -28,7 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`Allocate`], [`Hold`], [`registry`]
+//! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`Allocate`], [`Hold`], [`Pick`], [`registry`]
 //! (the implementation of each hook), [`memory`] with [`Recorded`] (memories of recorded histories), [`refusal`] (what every evaluator refuses). `nlog_dataflow` runs hooks in the
 //! middle of transactions.
 //!
@@ -36,11 +36,13 @@
 #![forbid(unsafe_code)]
 
 pub mod allocate;
+mod bounds;
 pub mod connected_components;
 pub mod hold;
 pub mod hook;
 pub mod hysteresis;
 pub mod memory;
+pub mod pick;
 pub mod refusal;
 pub mod registry;
 
@@ -50,3 +52,4 @@ pub use hold::Hold;
 pub use hook::Hook;
 pub use hysteresis::Hysteresis;
 pub use memory::Recorded;
+pub use pick::Pick;

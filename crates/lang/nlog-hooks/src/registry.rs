@@ -7,6 +7,7 @@ use crate::connected_components::ConnectedComponents;
 use crate::hold::Hold;
 use crate::hook::Hook;
 use crate::hysteresis::Hysteresis;
+use crate::pick::Pick;
 
 /// Makes the hook of a program.
 pub fn make(wiring: &Wiring) -> Box<dyn Hook> {
@@ -21,5 +22,6 @@ pub fn make(wiring: &Wiring) -> Box<dyn Hook> {
         HookKind::ConnectedComponents => Box::new(ConnectedComponents::default()),
         HookKind::Hold => Box::new(Hold::default()),
         HookKind::Hysteresis => Box::new(Hysteresis::new(setting("rise"), setting("fall"))),
+        HookKind::Pick => Box::new(Pick::new(column("scope"))),
     }
 }

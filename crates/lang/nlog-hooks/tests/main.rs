@@ -6,5 +6,6 @@ mod edits;
 mod hold;
 mod hooked;
 mod hysteresis;
+mod pick;
 mod random;
 mod support;

@@ -19,6 +19,8 @@ pub enum HookKind {
     Hold,
     /// The same rows, each delayed until it has been stable for a while.
     Hysteresis,
+    /// A number for each row, between the bounds of the row, that no other row has.
+    Pick,
 }
 
 /// A value that a program gives to a hook.
@@ -47,14 +49,16 @@ impl Setting {
     }
 }
 
+const SCOPE: Setting = Setting {
+    name: "scope",
+    summary: "owners with different values of this column can have the same number",
+    kind: SettingKind::Column,
+};
+
 const ALLOCATE: &[Setting] = &[
     Setting::number("first", "the least number that it gives"),
     Setting::number("last", "the greatest number that it gives"),
-    Setting {
-        name: "scope",
-        summary: "owners with different values of this column can have the same number",
-        kind: SettingKind::Column,
-    },
+    SCOPE,
     Setting {
         name: "identity",
         summary: "the last column, which is not the owner's: an owner whose value changes gets another number",
@@ -66,6 +70,8 @@ const HYSTERESIS: &[Setting] = &[
     Setting::number("rise", "milliseconds for which a row must be present before it is inserted"),
     Setting::number("fall", "milliseconds for which a row must be absent before it is deleted"),
 ];
+
+const PICK: &[Setting] = &[SCOPE];
 
 /// The values of the settings of a hook, by name. A column is its index in the table that the hook reads.
 pub type Settings = BTreeMap<&'static str, u64>;
@@ -114,8 +120,13 @@ impl Misfit {
 
 impl HookKind {
     /// All hooks, in the order of their names.
-    pub const ALL: [HookKind; 4] =
-        [HookKind::Allocate, HookKind::ConnectedComponents, HookKind::Hold, HookKind::Hysteresis];
+    pub const ALL: [HookKind; 5] = [
+        HookKind::Allocate,
+        HookKind::ConnectedComponents,
+        HookKind::Hold,
+        HookKind::Hysteresis,
+        HookKind::Pick,
+    ];
 
     /// Its name in programs.
     pub fn name(self) -> &'static str {
@@ -124,6 +135,7 @@ impl HookKind {
             HookKind::ConnectedComponents => "connected_components",
             HookKind::Hold => "hold",
             HookKind::Hysteresis => "hysteresis",
+            HookKind::Pick => "pick",
         }
     }
 
@@ -138,13 +150,14 @@ impl HookKind {
             HookKind::Allocate => ALLOCATE,
             HookKind::ConnectedComponents | HookKind::Hold => &[],
             HookKind::Hysteresis => HYSTERESIS,
+            HookKind::Pick => PICK,
         }
     }
 
     /// Whether it depends on ticks.
     pub fn is_timed(self) -> bool {
         match self {
-            HookKind::Allocate | HookKind::ConnectedComponents | HookKind::Hold => false,
+            HookKind::Allocate | HookKind::ConnectedComponents | HookKind::Hold | HookKind::Pick => false,
             HookKind::Hysteresis => true,
         }
     }
@@ -153,7 +166,7 @@ impl HookKind {
     pub fn has_memory(self) -> bool {
         match self {
             HookKind::ConnectedComponents => false,
-            HookKind::Allocate | HookKind::Hold | HookKind::Hysteresis => true,
+            HookKind::Allocate | HookKind::Hold | HookKind::Hysteresis | HookKind::Pick => true,
         }
     }
 
@@ -165,7 +178,8 @@ impl HookKind {
                 let scope = settings.get("scope").and_then(|column| usize::try_from(*column).ok());
                 Some(scope.into_iter().chain(to.len().checked_sub(1)).collect())
             }
-            HookKind::ConnectedComponents | HookKind::Hold | HookKind::Hysteresis => None,
+            // Those that are reserved can be shared.
+            HookKind::ConnectedComponents | HookKind::Hold | HookKind::Hysteresis | HookKind::Pick => None,
         }
     }
 
@@ -192,7 +206,7 @@ impl HookKind {
         match self {
             HookKind::Allocate => allocate_fits(from, to, settings),
             HookKind::ConnectedComponents => components_fit(from, to),
-            HookKind::Hold => hold_fits(from, to),
+            HookKind::Hold | HookKind::Pick => bounded_fits(self, from, to, settings),
             HookKind::Hysteresis => hysteresis_fits(from, to),
         }
     }
@@ -274,9 +288,17 @@ fn allocate_fits(from: &Table, to: &Table, settings: &Settings) -> Result<(), Mi
 
 /// Whether the tables have the same key, all columns but the last ones: the bounds of the source and the number of the
 /// target.
-fn hold_fits(from: &Table, to: &Table) -> Result<(), Misfit> {
-    let shape = "hold reads (key…, low: int, high: int) and fills (key…, value: int), with at least one column in the key";
+fn bounded_fits(hook: HookKind, from: &Table, to: &Table, settings: &Settings) -> Result<(), Misfit> {
+    let shape = format!(
+        "{} reads (key…, low: int, high: int) and fills (key…, value: int), with at least one column in the key",
+        hook.name()
+    );
     let key = to.columns.len().saturating_sub(1);
+    let scope = settings.get("scope").and_then(|column| usize::try_from(*column).ok());
+    if let Some(column) = scope.filter(|column| *column >= key).and_then(|column| from.columns.get(column)) {
+        let message = format!("the scope `{}` is not in the key of `{}`", column.name, from.name);
+        return Err(Misfit::new(message, "a scope is a column of the key"));
+    }
     let fit =
         key > 0 && from.columns.len() == key + 2 && same_types(&from.columns[..key], &to.columns[..key]);
     let is_int = |column: &Column| *column.ty.base() == Type::Int;

@@ -20,21 +20,44 @@ pub(crate) fn as_mapping(ty: &Type) -> Option<&Constrained> {
     if of.meaning == Meaning::Mapping { Some(of) } else { as_mapping(&of.base) }
 }
 
-/// The alternative of a choice that documents give without its name, because it alone is written as a list, by its place.
-pub(crate) fn unnamed(alternatives: &Record) -> Option<usize> {
-    alternatives
-        .fields
-        .iter()
-        .position(|(_, ty)| matches!(ty.base(), Type::Opt(of) if of.elements().is_some()))
+/// How a document can write an alternative of a choice without its name: one alternative at most is written so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unnamed {
+    /// As a list.
+    List,
+    /// As the word of an enumeration.
+    Word,
+}
+
+impl Unnamed {
+    /// How the alternative of this type is written, if it needs no name.
+    pub(crate) fn of(alternative: &Type) -> Option<Unnamed> {
+        match alternative.base() {
+            Type::Opt(of) if of.elements().is_some() => Some(Unnamed::List),
+            Type::Opt(of) if matches!(of.base(), Type::Enum(_)) => Some(Unnamed::Word),
+            _ => None,
+        }
+    }
+
+    /// The alternative of a choice that is written so, by its place.
+    pub(crate) fn among(self, alternatives: &Record) -> Option<usize> {
+        alternatives.fields.iter().position(|(_, ty)| Unnamed::of(ty) == Some(self))
+    }
+}
+
+/// Whether documents can write the choice as a list.
+fn is_list_choice(ty: &Type) -> bool {
+    ty.alternatives().and_then(|of| Unnamed::List.among(of)).is_some()
 }
 
 /// The value of a choice, with its type, if documents give it without the name of its alternative.
 pub(crate) fn without_name<'a>(ty: &'a Type, value: &'a Value) -> Option<(&'a Type, &'a Value)> {
     let Value::Record(values) = value else { return None };
     let alternatives = ty.alternatives()?;
-    let at = unnamed(alternatives)?;
-    let is_only = values.iter().enumerate().all(|(other, value)| (other == at) == (*value != Value::None));
-    Some((&alternatives.fields.get(at)?.1, values.get(at)?)).filter(|_| is_only)
+    let mut given = values.iter().enumerate().filter(|(_, value)| **value != Value::None);
+    let (Some((at, value)), None) = (given.next(), given.next()) else { return None };
+    let (_, ty) = alternatives.fields.get(at)?;
+    Unnamed::of(ty).map(|_| (ty, value))
 }
 
 /// The type of a value that can stand for a list or a set of that value alone: documents have it as no list.
@@ -43,7 +66,7 @@ pub(crate) fn single(ty: &Type) -> Option<&Type> {
         Type::Opt(of) => of,
         of => of,
     };
-    let is_list = |of: &Type| of.elements().is_some() || of.alternatives().and_then(unnamed).is_some();
+    let is_list = |of: &Type| of.elements().is_some() || is_list_choice(of);
     let is_single = !is_list(element) && !matches!(element.base(), Type::Opt(_));
     is_single.then_some(element)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nlog_data::{Constrained, FieldPath, Meaning, ObjectField, ObjectKind, Record, Type, Unique, Value};
 
 use crate::Kinds;
-use crate::print::{pair, single, unnamed};
+use crate::print::{Unnamed, pair, single};
 use crate::schema::to_json;
 use crate::value::{absent, range};
 
@@ -194,16 +194,17 @@ fn constrained(of: &Constrained, ty: &Type) -> String {
     }
 }
 
-/// A choice in words: the alternative that has no name first.
+/// A choice in words: the alternatives that need no name first.
 fn choice(alternatives: &Record) -> String {
-    let unnamed = unnamed(alternatives);
-    let named = alternatives.fields.iter().enumerate().filter(|(at, _)| Some(*at) != unnamed);
-    let named: Vec<String> = named.map(|(_, (name, ty))| format!("`{name}`: {}", in_words(ty))).collect();
-    let mapping = format!("a mapping with one of ({})", named.join("; "));
-    match unnamed.and_then(|at| alternatives.fields.get(at)) {
-        Some((_, ty)) => format!("{}; or {mapping}", in_words(ty)),
-        None => mapping,
+    let (unnamed, named): (Vec<_>, Vec<_>) =
+        alternatives.fields.iter().partition(|(_, ty)| Unnamed::of(ty).is_some());
+    let mut ways: Vec<String> = unnamed.iter().map(|(_, ty)| in_words(ty)).collect();
+    if !named.is_empty() {
+        let named: Vec<String> =
+            named.iter().map(|(name, ty)| format!("`{name}`: {}", in_words(ty))).collect();
+        ways.push(format!("a mapping with one of ({})", named.join("; ")));
     }
+    ways.join("; or ")
 }
 
 /// The names of the two fields of a mapping's records.

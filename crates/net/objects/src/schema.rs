@@ -5,7 +5,7 @@ use nlog_data::{Constrained, Meaning, ObjectField, ObjectKind, Record, Type, Val
 use serde_json::{Map, Value as Json, json};
 
 use crate::field::{LABEL_CHARS_MAX, NAME_BYTES_MAX};
-use crate::print::{Printed, pair, single, unnamed};
+use crate::print::{Printed, Unnamed, pair, single};
 use crate::read::{DELETE, ID, KIND, LABELS, REVISION, STATE};
 use crate::value::{absent, range};
 use crate::{Kind, Kinds};
@@ -277,7 +277,7 @@ fn of_record(of: &Record) -> Json {
     })
 }
 
-/// The schema of just one of several alternatives, of which one may need no name.
+/// The schema of just one of several alternatives, of which some may need no name.
 fn of_choice(alternatives: &Record) -> Json {
     // A field without a value is absent.
     let absent = json!({"type": "null"});
@@ -292,7 +292,7 @@ fn of_choice(alternatives: &Record) -> Json {
         properties.insert(name.clone(), present(ty));
         json!({"type": "object", "properties": properties, "required": [name], "additionalProperties": false})
     });
-    let unnamed = unnamed(alternatives).and_then(|at| alternatives.fields.get(at));
-    let all: Vec<Json> = unnamed.map(|(_, ty)| present(ty)).into_iter().chain(named).collect();
+    let unnamed = alternatives.fields.iter().filter(|(_, ty)| Unnamed::of(ty).is_some());
+    let all: Vec<Json> = unnamed.map(|(_, ty)| present(ty)).chain(named).collect();
     json!({"oneOf": all})
 }

@@ -11,7 +11,7 @@ use openflow_rs::{MacAddr, nearest};
 use packet_filter::PacketFilter;
 
 use crate::field::{FAULTS_MAX, Fault, Path, Step, check_line, check_name, form, list, text};
-use crate::print::{pair, text_of, unnamed};
+use crate::print::{Unnamed, pair, text_of};
 use crate::tree::{Mapping, Tree};
 use crate::{FaultCode, Kinds};
 
@@ -308,21 +308,20 @@ impl<'a> Reader<'a> {
         (pairs.len() == map.len()).then(|| Value::set(pairs))
     }
 
-    /// Reads a choice: a mapping with one of the alternatives, or the alternative that is a list without its name.
+    /// Reads a choice: a mapping with one of the alternatives, or one that needs no name without it.
     fn choice(&mut self, ty: &'a Type, json: &'a Tree) -> Option<Value> {
         let Some(of) = ty.alternatives() else {
             return self.bad("is a choice of a type that no document can have");
         };
-        let (at, value) = match (json, unnamed(of)) {
-            (Tree::List(_), Some(at)) => (at, self.value(&of.fields.get(at)?.1, json)),
+        let unnamed = match json {
+            Tree::List(_) => Unnamed::List.among(of),
+            Tree::Text(_) => Unnamed::Word.among(of),
+            _ => None,
+        };
+        let (at, value) = match (json, unnamed) {
+            (_, Some(at)) => (at, self.value(&of.fields.get(at)?.1, json)),
             (Tree::Mapping(map), _) => self.alternative(of, map)?,
-            (json, unnamed) => {
-                let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
-                let also = if unnamed.is_some() { "a list or " } else { "" };
-                let message =
-                    format!("must be {also}a mapping with one of {}, not {}", list(&names), form(json));
-                return self.bad(message);
-            }
+            (json, _) => return self.bad(format!("must be {}, not {}", ways(of), form(json))),
         };
         let mut values = vec![Value::None; of.fields.len()];
         *values.get_mut(at)? = value?;
@@ -379,13 +378,44 @@ pub(crate) fn canonical_key(kinds: &Kinds, ty: &Type, key: &str) -> Option<Strin
 
 /// The value of an absent field of a record, if its type has one.
 pub(crate) fn absent(ty: &Type) -> Option<Value> {
-    let value = match ty.base() {
-        Type::Opt(_) => Value::None,
-        Type::List(_) => Value::list([]),
-        Type::Set(_) => Value::set([]),
+    let value = match (ty.base(), ty.alternatives()) {
+        (Type::Opt(_), _) => Value::None,
+        (Type::List(_), _) => Value::list([]),
+        (Type::Set(_), _) => Value::set([]),
+        (_, Some(of)) => empty_list(of)?,
         _ => return None,
     };
     ty.violation(&value).is_none().then_some(value)
+}
+
+/// The choice whose alternative is an empty list.
+fn empty_list(of: &Record) -> Option<Value> {
+    let at = Unnamed::List.among(of)?;
+    let Type::Opt(list) = of.fields.get(at)?.1.base() else { return None };
+    let mut values = vec![Value::None; of.fields.len()];
+    *values.get_mut(at)? = absent(list)?;
+    Some(Value::record(values))
+}
+
+/// The ways to write a choice: without a name first.
+fn ways(of: &Record) -> String {
+    let mut ways: Vec<String> = Vec::new();
+    if Unnamed::List.among(of).is_some() {
+        ways.push("a list".to_owned());
+    }
+    if let Some((_, ty)) = Unnamed::Word.among(of).and_then(|at| of.fields.get(at))
+        && let Type::Opt(word) = ty.base()
+        && let Type::Enum(members) = word.base()
+    {
+        ways.extend(members.members.iter().map(|member| format!("`{member}`")));
+    }
+    let named: Vec<&str> =
+        of.fields.iter().filter(|(_, ty)| Unnamed::of(ty).is_none()).map(|(name, _)| name.as_str()).collect();
+    if !named.is_empty() {
+        let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
+        ways.push(format!("a mapping with one of {}", list(&names)));
+    }
+    ways.join(" or ")
 }
 
 /// The range of an integer type, if it has one.

@@ -7,7 +7,7 @@ use nlog_data::{Meaning, Type, Unique, Value};
 
 use crate::Object;
 use crate::field::Step;
-use crate::print::{as_mapping, pair, text_of, unnamed, without_name};
+use crate::print::{Unnamed, as_mapping, pair, text_of, without_name};
 
 /// A reference to an object of one of several kinds.
 #[derive(Clone, Copy)]
@@ -263,9 +263,9 @@ impl<'a> Search<'a, '_> {
             },
         };
         let Some(((name, ty), value)) = found else { return };
-        let is_unnamed = |ty: &Type| ty.alternatives().and_then(unnamed) == Some(field);
+        let is_unnamed = |of: &Type| of.alternatives().is_some() && Unnamed::of(ty).is_some();
         if last.is_some_and(|station| station.is_pair || is_unnamed(station.ty)) {
-            // The key is in the path already, and a list can be given without the name of its alternative.
+            // The key is in the path already, and such an alternative can be given without its name.
             self.enter(path, ty, value, false);
         } else {
             self.with(path, Step::Member(name), |search| search.enter(path, ty, value, false));

@@ -5,7 +5,9 @@ use objects::{Kinds, ObjectStore};
 use serde_json::{Value as Json, json};
 
 use crate::support::json_schema::accepts;
-use crate::support::{batch, choice, constrained, field, kind, mapping, name, record, reference};
+use crate::support::{
+    batch, choice, constrained, enumeration, field, kind, mapping, name, record, reference,
+};
 
 /// The name of a machine.
 fn host() -> Type {
@@ -31,12 +33,18 @@ fn zone() -> ObjectKind {
     let mut several = field("named", Type::list(members.clone()), Some(Value::list([])));
     several.formers = vec!["name".to_owned()];
     let plain = choice("plain", &[("number", Type::Int), ("text", Type::String)]);
+    let word = enumeration("word", &["any", "none"]);
+    let listed = choice("listed", &[("ids", Type::list(Type::Int)), ("word", word.clone())]);
+    let worded = choice("worded", &[("word", word), ("number", Type::Int)]);
     let fields = vec![
         field("records", records, Some(Value::set([]))),
         field("fallback", Type::opt(target()), None),
         former,
         several,
         field("plain", Type::opt(plain), None),
+        field("listed", Type::opt(listed.clone()), None),
+        field("within", Type::opt(record("within", &[("listed", listed)])), None),
+        field("worded", Type::opt(worded), None),
     ];
     kind("zone", "zone", fields, &["records.value.cname", "fallback.addresses"])
 }
@@ -100,6 +108,34 @@ fn a_list_needs_no_name() {
         zone.to_yaml(),
         "kind: zone\nid: a\nrecords: {}\nfallback:\n- 10.0.0.2\nwanted: []\nnamed: []\nplain:\n  text: x\n"
     );
+}
+
+#[test]
+fn a_word_needs_no_name() {
+    for (field, given) in [
+        ("listed", json!("any")),
+        ("listed", json!({"word": "any"})),
+        ("worded", json!("any")),
+        ("worded", json!({"word": "any", "number": null})),
+    ] {
+        assert_eq!(canonical(field, &given), json!("any"), "{field}: {given}");
+    }
+    assert_eq!(canonical("listed", &json!({"ids": [1, 2]})), json!([1, 2]));
+    assert_eq!(canonical("worded", &json!({"number": 7})), json!({"number": 7}));
+    // What is absent is the list, without elements.
+    assert_eq!(canonical("within", &json!({})), json!({"listed": []}));
+    for (given, fault) in [
+        ("listed: anny", "listed: \"anny\" is not one of `any` and `none`; did you mean `any`?"),
+        ("listed: 7", "listed: must be a list or `any` or `none`, not a number"),
+        ("listed: {any: 1}", "listed.any: unknown field; valid fields are `ids` and `word`"),
+        (
+            "worded: [1]",
+            "worded: must be `any` or `none` or a mapping with one of `word` and `number`, not a list",
+        ),
+        ("worded: {}", "worded: must be one of `word` and `number`; it has none"),
+    ] {
+        assert_eq!(faults(given), [fault], "{given}");
+    }
 }
 
 #[test]

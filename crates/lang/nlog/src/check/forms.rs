@@ -64,9 +64,20 @@ fn mapping(ty: &TypeRef, of: &TypeRef, pair: Type, reports: &mut Reports) -> Opt
 fn choice(ty: &TypeRef, of: &TypeRef, alternatives: Type, reports: &mut Reports) -> Option<Type> {
     let (message, help) = match &alternatives {
         Type::Record(record) if record.fields.len() > 1 && record.fields.iter().all(is_optional) => {
-            match lists(record).as_slice() {
-                [] | [_] => return Some(Type::Constrained(Arc::new(Constrained::choice(alternatives)))),
-                several => (
+            match (lists(record).as_slice(), words(record).as_slice()) {
+                ([] | [_], [] | [_]) => {
+                    return Some(Type::Constrained(Arc::new(Constrained::choice(alternatives))));
+                }
+                ([] | [_], several) => (
+                    format!(
+                        "several alternatives of `{}` are enumerations: {}",
+                        show(of),
+                        quoted(several.iter().copied())
+                    ),
+                    "documents give a word without a name, so only one can be an enumeration; make each of the others a \
+                    record with the enumeration as its field",
+                ),
+                (several, _) => (
                     format!(
                         "several alternatives of `{}` are lists or sets: {}",
                         show(of),
@@ -92,6 +103,15 @@ fn is_optional((_, ty): &(String, Type)) -> bool {
 
 /// The alternatives that documents write as lists.
 fn lists(record: &Record) -> Vec<&str> {
-    let is_list = |ty: &Type| matches!(ty.base(), Type::Opt(of) if of.elements().is_some());
-    record.fields.iter().filter(|(_, ty)| is_list(ty)).map(|(name, _)| name.as_str()).collect()
+    alternatives(record, |of| of.elements().is_some())
+}
+
+/// The alternatives that documents write as words.
+fn words(record: &Record) -> Vec<&str> {
+    alternatives(record, |of| matches!(of.base(), Type::Enum(_)))
+}
+
+fn alternatives(record: &Record, is_so: impl Fn(&Type) -> bool) -> Vec<&str> {
+    let is_so = |ty: &Type| matches!(ty.base(), Type::Opt(of) if is_so(of));
+    record.fields.iter().filter(|(_, ty)| is_so(ty)).map(|(name, _)| name.as_str()).collect()
 }

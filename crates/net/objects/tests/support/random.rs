@@ -63,16 +63,18 @@ pub(crate) fn any_type() -> impl Strategy<Value = Type> {
     })
 }
 
-/// A choice among these types, of which one is a list at most, and none is optional.
+/// A choice among these types, of which one is a list at most and one an enumeration, and none is optional.
 fn of_alternatives(types: Vec<Type>) -> Type {
-    let mut has_list = false;
+    let (mut has_list, mut has_word) = (false, false);
     let alternatives: Vec<(&str, Type)> = ["a", "b", "c"]
         .into_iter()
         .zip(types)
         .map(|(name, ty)| {
-            let is_list = ty.elements().is_some();
-            let is_other = matches!(ty.base(), Type::Opt(_)) || (is_list && has_list);
+            let (is_list, is_word) = (ty.elements().is_some(), matches!(ty.base(), Type::Enum(_)));
+            let is_other =
+                matches!(ty.base(), Type::Opt(_)) || (is_list && has_list) || (is_word && has_word);
             has_list |= is_list;
+            has_word |= is_word;
             (name, if is_other { Type::Mac } else { ty })
         })
         .collect();
@@ -211,9 +213,11 @@ pub(crate) fn document(ty: &Type, value: &Value) -> Json {
                 record.fields.iter().zip(values.iter()).filter(|(_, value)| **value != Value::None);
             let ((name, ty), value) = given.next().expect("an alternative");
             assert!(given.next().is_none(), "one alternative");
+            let is_word = matches!(ty.base(), Type::Opt(of) if matches!(of.base(), Type::Enum(_)));
             match document(ty, value) {
-                // A list needs no name. Some lists have one.
+                // A list and a word need no name. Some have one.
                 Json::Array(items) if items.len() != 1 => items.into(),
+                Json::String(word) if is_word && word != "red" => word.into(),
                 other => json!({name: other}),
             }
         }

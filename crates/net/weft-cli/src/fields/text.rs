@@ -69,13 +69,15 @@ fn in_words(schema: &Json) -> String {
             .join("|");
     }
     if let Some(all) = schema["oneOf"].as_array() {
-        // A list needs no name.
-        let named = alternatives(schema).filter(|(_, schema)| schema["type"] != "array");
-        let mapping = format!("mapping with {}", named.map(|(name, _)| name).collect::<Vec<_>>().join("|"));
-        return match all.first().filter(|one| one["type"] == "array") {
-            Some(list) => format!("{}, or {mapping}", in_words(list)),
-            None => mapping,
-        };
+        // Lists and words need no name.
+        let is_unnamed = |one: &Json| one["type"] == "array" || !one["enum"].is_null();
+        let mut ways: Vec<String> = all.iter().filter(|one| is_unnamed(one)).map(in_words).collect();
+        let named: Vec<&str> =
+            alternatives(schema).filter(|(_, schema)| !is_unnamed(schema)).map(|(name, _)| name).collect();
+        if !named.is_empty() {
+            ways.push(format!("mapping with {}", named.join("|")));
+        }
+        return ways.join(", or ");
     }
     let types: Vec<&str> = match &schema["type"] {
         Json::String(ty) => vec![ty],
