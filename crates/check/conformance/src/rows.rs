@@ -92,7 +92,10 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
         let addresses = port
             .addresses
             .iter()
-            .map(|one| record([Value::Mac(MacAddr(one.mac)), list(one.ips.iter().map(|ip| Value::Ip(*ip)))]));
+            .map(|one| {
+                let fixed = list(one.ips.iter().map(|ip| Value::Ip(*ip)));
+                record([Value::Mac(MacAddr(one.mac)), record([fixed, Value::None])])
+            });
         let mut fields = vec![
             ("switch", text(&port.switch)),
             ("addresses", list(addresses)),

@@ -220,12 +220,14 @@ fn field_path(
         return None;
     };
     let mut steps = vec![at - 1];
-    let mut ty = element(columns[at].ty.as_ref()?);
+    let mut whole = columns[at].ty.as_ref()?;
+    let mut ty = element(whole);
     let mut last = first.span;
     for name in rest {
         match step(ty, &name.name) {
             Ok((step, of)) => {
                 steps.push(step);
+                whole = of;
                 ty = element(of);
                 last = name.span;
             }
@@ -234,6 +236,11 @@ fn field_path(
                 return None;
             }
         }
+    }
+    // The alternative that needs no name in documents needs none here.
+    if let Some((step, of)) = listed(whole) {
+        steps.push(step);
+        ty = element(of);
     }
     if let Type::Record(record) = ty {
         let message = format!("`{}` is a whole record", record.name);
@@ -244,6 +251,19 @@ fn field_path(
     }
     let names: Vec<&str> = path.iter().map(|name| name.name.as_str()).collect();
     Some(FieldPath { steps, text: names.join(".") })
+}
+
+/// The alternative that is a list, of a choice or of the choices in a type.
+fn listed(ty: &Type) -> Option<(usize, &Type)> {
+    if let Some(alternatives) = ty.alternatives() {
+        let is_list = |(_, ty): &&(String, Type)| matches!(ty.base(), Type::Opt(of) if of.elements().is_some());
+        let (name, _) = alternatives.fields.iter().find(is_list)?;
+        return alternatives.field(name);
+    }
+    match ty.base() {
+        Type::Set(of) | Type::List(of) | Type::Opt(of) => listed(of),
+        _ => None,
+    }
 }
 
 /// The number and the type of a field in values of a type, or why there is none, with a remedy.

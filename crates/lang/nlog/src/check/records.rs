@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use nlog_data::{Function, Record, Type};
+use nlog_data::{Function, Record, Type, Value};
 
 use super::declarations::quoted;
 use super::resolve::{Node, NodeKind, Resolver};
 use super::types::TypeVar;
 use crate::diagnostic::{Code, Report};
-use crate::syntax::ast::{Expr, Ident, Span};
+use crate::syntax::ast::{Expr, ExprKind, Ident, Span};
 
 /// A place where a field is read.
 #[derive(Debug)]
@@ -36,6 +36,21 @@ impl FieldSite {
     pub(super) fn record(&self) -> TypeVar {
         self.record
     }
+}
+
+/// The alternative of a choice that a literal is without its name, as in documents: the one that is a list, or the one that
+/// is an enumeration.
+fn alternative(ty: &Type, value: &Expr) -> Option<(Arc<Record>, usize)> {
+    ty.alternatives()?;
+    let Type::Record(choice) = ty.base() else { return None };
+    let is_it = |of: &Type| match value.kind {
+        ExprKind::List(_) => matches!(of.base(), Type::List(_)),
+        ExprKind::Set(_) => matches!(of.base(), Type::Set(_)),
+        ExprKind::String(_) => matches!(of.base(), Type::Enum(_)),
+        _ => false,
+    };
+    let is_it = |(_, ty): &(String, Type)| matches!(ty.base(), Type::Opt(of) if is_it(of));
+    Some((choice.clone(), choice.fields.iter().position(is_it)?))
 }
 
 impl Resolver<'_, '_> {
@@ -70,7 +85,13 @@ impl Resolver<'_, '_> {
             let wanted = self.types.known(ty, declared.unwrap_or(field.span));
             let node = self.expr(value);
             let what = format!("field `{}` of `{}`", field.name, record.name);
-            self.expect(&node, wanted, &what, declared);
+            let node = match alternative(ty, value) {
+                Some((choice, at)) => self.chosen(node, &choice, at, &what, declared),
+                None => {
+                    self.expect(&node, wanted, &what, declared);
+                    node
+                }
+            };
             given[place] = Some((field.span, node));
         }
         let missing = record.fields.iter().zip(&given).filter(|(_, given)| given.is_none());
@@ -92,6 +113,38 @@ impl Resolver<'_, '_> {
                 Node { kind: NodeKind::Faulty, ty, span }
             }
         }
+    }
+
+    /// The choice whose alternative at this place is the value.
+    fn chosen(
+        &mut self,
+        value: Node,
+        choice: &Arc<Record>,
+        at: usize,
+        what: &str,
+        declared: Option<Span>,
+    ) -> Node {
+        let span = value.span;
+        let wanted = match choice.fields[at].1.base() {
+            Type::Opt(of) => self.types.known(of, declared.unwrap_or(span)),
+            ty => self.types.known(ty, declared.unwrap_or(span)),
+        };
+        self.expect(&value, wanted, what, declared);
+        let ty = self.types.known(&Type::Record(choice.clone()), span);
+        let Some(make) = self.scope.declarations.types.constructor(choice) else {
+            self.failed = true;
+            return Node { kind: NodeKind::Faulty, ty, span };
+        };
+        let mut value = Some(value);
+        let nodes = choice.fields.iter().enumerate().map(|(other, (_, ty))| {
+            let absent = Node {
+                kind: NodeKind::Constant(Value::None),
+                ty: self.types.known(ty, span),
+                span,
+            };
+            value.take_if(|_| other == at).unwrap_or(absent)
+        });
+        Node { kind: NodeKind::Apply(make, nodes.collect()), ty, span }
     }
 
     /// The record type of this name, or `None` after a report.

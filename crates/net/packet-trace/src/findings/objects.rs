@@ -108,7 +108,10 @@ pub(crate) fn word(value: &Value) -> String {
         Value::InterfaceAddress(address) => address.to_string(),
         Value::PacketFilter(filter) => filter.text().to_string(),
         Value::List(values) | Value::Set(values) => words(values),
-        Value::Record(values) => values.iter().map(word).collect::<Vec<_>>().join(": "),
+        Value::Record(values) => {
+            let given = values.iter().filter(|value| **value != Value::None);
+            given.map(word).collect::<Vec<_>>().join(": ")
+        }
         other => other.to_string(),
     }
 }

@@ -222,17 +222,22 @@ fn addresses(port: &Object) -> Vec<(MacAddr, Vec<IpAddr>)> {
             Value::Mac(mac) => Some(*mac),
             _ => None,
         })?;
-        let lists = members.iter().filter_map(|member| match member {
-            Value::List(ips) | Value::Set(ips) => Some(ips),
-            _ => None,
-        });
-        let ips = lists.flat_map(|ips| ips.iter()).filter_map(|ip| match ip {
-            Value::Ip(ip) => Some(*ip),
-            _ => None,
-        });
-        Some((mac, ips.collect()))
+        let mut ips = Vec::new();
+        members.iter().for_each(|member| gather(member, &mut ips));
+        Some((mac, ips))
     };
     entries.iter().filter_map(address).collect()
+}
+
+/// The addresses in a value: of a machine that the network gives its own, a recording has none.
+fn gather(value: &Value, ips: &mut Vec<IpAddr>) {
+    match value {
+        Value::Ip(ip) => ips.push(*ip),
+        Value::List(values) | Value::Set(values) | Value::Record(values) => {
+            values.iter().for_each(|value| gather(value, ips));
+        }
+        _ => {}
+    }
 }
 
 /// The addresses with networks in a value.

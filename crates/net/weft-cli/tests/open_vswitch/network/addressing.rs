@@ -54,12 +54,16 @@ const MTU: &str = "1442";
 
 /// Machines without addresses, one on each host.
 fn start(name: &str) -> Testbed {
+    start_with(name, NETWORK)
+}
+
+fn start_with(name: &str, network: &str) -> Testbed {
     let testbed = Testbed::start(Settings { hosts: 2, ..settings(name) }).unwrap();
     let machine = |name: &str, host: &str, n: u8| VmSpec {
         mtu: Some(1500),
         ..VmSpec::new(name, host, name, format!("02:00:00:00:40:0{n}"))
     };
-    bring_up(&testbed, NETWORK, &[machine("one", "hv1", 1), machine("two", "hv2", 2)]);
+    bring_up(&testbed, network, &[machine("one", "hv1", 1), machine("two", "hv2", 2)]);
     testbed
 }
 
@@ -164,6 +168,51 @@ fn machines_get_the_addresses_of_their_ports() {
         }
     }
     assert!(ask(&testbed, &["get", "dhcp", "blue-4"]).contains("clients: 2"));
+}
+
+/// The address that the network has given a port, of an IP version.
+fn given(testbed: &Testbed, port: &str, is_ipv4: bool) -> String {
+    let said = ask(testbed, &["get", "switch_port", port, "-o", "json"]);
+    let port: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let given = port["state"]["given"].as_array().unwrap_or_else(|| panic!("none is given: {port}"));
+    let mut ips = given.iter().filter_map(serde_json::Value::as_str);
+    ips.find(|ip| ip.contains('.') == is_ipv4).unwrap().to_owned()
+}
+
+#[test]
+fn machines_get_addresses_that_the_network_chooses_and_keep_them() {
+    let network = NETWORK
+        .replace("ips: [10.40.0.1, 'fd40::1']", "ips: dynamic")
+        .replace("ips: [10.40.0.2, 'fd40::2', 'fd40::ff:fe00:4002']", "ips: dynamic");
+    assert_eq!(network.matches("dynamic").count(), 2);
+    let mut testbed = start_with("chosen", &network);
+    let chosen = ["one", "two"].map(|port| given(&testbed, port, true));
+    {
+        let lab = testbed.lab().unwrap();
+        for (machine, ip) in ["one", "two"].into_iter().zip(&chosen) {
+            let client = Client::new(lab, machine);
+            client.run(&["-4", "-1"]);
+            assert_eq!(told(&client.event("BOUND"), "new_ip_address"), ip);
+        }
+        // Port security lets both use them, and each finds the other.
+        wait_for("a ping to a chosen address", || {
+            let done = lab.exec("one", &["ping", "-c1", "-W1", &chosen[1]]).unwrap();
+            done.success().then_some(())
+        });
+        enable_ipv6(lab, "one");
+        let client = Client::new(lab, "one");
+        client.run(&["-6", "-1"]);
+        assert_eq!(told(&client.event("BOUND6"), "new_ip6_address"), given(&testbed, "one", false));
+        client.run(&["-6", "-r"]);
+    }
+    // A restart changes none, nor does another port, which gets another one.
+    testbed.kill_controller().unwrap();
+    testbed.start_controller().unwrap();
+    let third = "{kind: switch_port, id: three, switch: blue, addresses: [{mac: '02:00:00:00:40:03', ips: dynamic}]}";
+    testbed.apply("third.yaml", third).unwrap();
+    assert_eq!(["one", "two"].map(|port| given(&testbed, port, true)), chosen);
+    let of_third = given(&testbed, "three", true);
+    assert!(!chosen.contains(&of_third) && !["10.40.0.254", "10.40.0.253"].contains(&of_third.as_str()), "{of_third}");
 }
 
 /// A lease of 20 seconds is renewed after 10: by unicast to the server, which the machine looks up by ARP.
