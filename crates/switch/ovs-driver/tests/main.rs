@@ -13,5 +13,6 @@ mod mutated;
 mod open_vswitch;
 mod ownership;
 mod resilience;
+mod sessions;
 mod support;
 mod zones;

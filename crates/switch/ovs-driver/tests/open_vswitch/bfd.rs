@@ -87,3 +87,43 @@ async fn sessions_are_corrected_like_ports() {
     assert_eq!(settings(&ovs), "{}");
     assert_eq!(ovs.vsctl(&["get", "interface", "theirs", "bfd"]).trim(), r#"{enable="true"}"#);
 }
+
+/// The responder of the host holds this key. It survives a change of the session, another driver, and the comparison that finds
+/// something else wrong.
+#[tokio::test]
+async fn what_the_responder_holds_stays() {
+    let ovs = Switch::start();
+    let desired = Desired { tunnels: [to_nobody()].into(), bfd: [every(200)].into(), ..Desired::default() };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired.clone()));
+    driven.synced().await;
+    ovs.vsctl(&["set", "interface", "gnv", "bfd:cpath_down=true"]);
+    let held = |interval: u16| {
+        format!(r#"{{cpath_down="true", enable="true", min_rx="{interval}", min_tx="{interval}"}}"#)
+    };
+    assert_eq!(settings(&ovs), held(200));
+
+    driven.handle.push(1, Changes { bfd: Edits::add([every(300)]), ..Changes::default() });
+    driven.confirmed(1).await;
+    assert_eq!(settings(&ovs), held(300));
+    driven.handle.end().await;
+
+    let desired = Desired { bfd: [every(300)].into(), ..desired };
+    let version = || ovs.vsctl(&["get", "open_vswitch", ".", "next_cfg"]);
+    let before = version();
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired.clone()));
+    assert_eq!(driven.synced().await, (0, 0));
+    assert_eq!(version(), before, "nothing is wrong");
+    driven.handle.end().await;
+
+    ovs.vsctl(&["set", "interface", "gnv", "bfd:min_tx=999"]);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired));
+    driven.synced().await;
+    assert_eq!(settings(&ovs), held(300));
+
+    driven.handle.push(2, Changes { bfd: Edits::delete(["gnv".to_owned()]), ..Changes::default() });
+    driven.confirmed(2).await;
+    assert_eq!(settings(&ovs), r#"{cpath_down="true"}"#);
+}
