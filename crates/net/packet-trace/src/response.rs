@@ -186,6 +186,8 @@ fn words(answer: &Answer, ask: &Ask, key: &FlowKey) -> String {
         }
         Answered::DnsAnswer => dns(&answer.frame, key),
         Answered::Returned => "the packet itself".to_owned(),
+        // No packet is the reason for it.
+        Answered::Announcement => "announcement".to_owned(),
     }
 }
 
@@ -204,9 +206,13 @@ fn given(answer: &Answer, ask: &Ask) -> Vec<String> {
             let there = offer.addresses.iter().filter(|address| is_there(address.octets()));
             there.map(ToString::to_string).collect()
         }
-        Ask::Error(_) | Ask::Advertisement(_) | Ask::DnsQuestion(_) | Ask::DnsAnswer(_) | Ask::Return => {
-            Vec::new()
-        }
+        Ask::Error(_)
+        | Ask::Advertisement(_)
+        | Ask::DnsQuestion(_)
+        | Ask::DnsAnswer(_)
+        | Ask::Return
+        | Ask::Announcement(_)
+        | Ask::Ready(_) => Vec::new(),
     }
 }
 

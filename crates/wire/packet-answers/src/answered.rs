@@ -66,11 +66,13 @@ pub enum Answered {
     DnsAnswer,
     /// A packet was given back.
     Returned,
+    /// An address was announced.
+    Announcement,
 }
 
 impl Answered {
     /// All of them.
-    pub const ALL: [Answered; 16] = [
+    pub const ALL: [Answered; 17] = [
         Answered::Error(Reason::TimeExceeded),
         Answered::Error(Reason::NoRoute),
         Answered::Error(Reason::HostUnreachable),
@@ -87,6 +89,7 @@ impl Answered {
         Answered::DnsQuestion,
         Answered::DnsAnswer,
         Answered::Returned,
+        Answered::Announcement,
     ];
 
     /// The name by which it is counted.
@@ -103,6 +106,7 @@ impl Answered {
             Answered::DnsQuestion => "dns_looked_up",
             Answered::DnsAnswer => "dns",
             Answered::Returned => "returned",
+            Answered::Announcement => "announcement",
         }
     }
 }

@@ -6,7 +6,8 @@ use openflow_rs::{Action, Actions, Match, Subfield};
 use crate::error_ask::value_of;
 use crate::userdata::{Malformed, Reader, VERSION, countable};
 use crate::{
-    Advertisement, Answer, Answered, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion, ErrorAsk, Silence,
+    Advertisement, Announcement, Answer, Answered, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion,
+    ErrorAsk, Readiness, Silence,
 };
 
 /// The number by which flows name the responder of their host (`id` of the action `controller`).
@@ -40,6 +41,10 @@ pub enum Ask {
     DnsAnswer(DnsAnswer),
     /// The packet itself, to see whether anybody answers. Kind 7.
     Return,
+    /// Nothing: where an address is, which the responder says unasked. Kind 8.
+    Announcement(Announcement),
+    /// Nothing: the switch has its flows. Kind 9.
+    Ready(Readiness),
 }
 
 impl Ask {
@@ -50,6 +55,8 @@ impl Ask {
     const DNS_QUESTION: u8 = 5;
     const DNS_ANSWER: u8 = 6;
     const RETURN: u8 = 7;
+    const ANNOUNCEMENT: u8 = 8;
+    const READY: u8 = 9;
 
     fn kind(&self) -> u8 {
         match self {
@@ -60,6 +67,8 @@ impl Ask {
             Ask::DnsQuestion(_) => Ask::DNS_QUESTION,
             Ask::DnsAnswer(_) => Ask::DNS_ANSWER,
             Ask::Return => Ask::RETURN,
+            Ask::Announcement(_) => Ask::ANNOUNCEMENT,
+            Ask::Ready(_) => Ask::READY,
         }
     }
 
@@ -72,6 +81,8 @@ impl Ask {
             Ask::DnsQuestion(question) => question.encode(out),
             Ask::DnsAnswer(answer) => answer.encode(out),
             Ask::Return => {}
+            Ask::Announcement(announcement) => announcement.encode(out),
+            Ask::Ready(readiness) => readiness.encode(out),
         }
     }
 
@@ -84,6 +95,8 @@ impl Ask {
             Ask::DNS_QUESTION => DnsQuestion::decode(reader).map(Ask::DnsQuestion),
             Ask::DNS_ANSWER => DnsAnswer::decode(reader).map(Ask::DnsAnswer),
             Ask::RETURN => Ok(Ask::Return),
+            Ask::ANNOUNCEMENT => Announcement::decode(reader).map(Ask::Announcement),
+            Ask::READY => Readiness::decode(reader).map(Ask::Ready),
             other => Err(Malformed::Kind(other)),
         }
     }
@@ -95,7 +108,7 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 1 | 1, the version |
-    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers, 7 for the packet itself |
+    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers, 7 for the packet itself, 8 for announcements, 9 for a switch that has its flows |
     /// | 1 | the number of fields that are kept |
     /// | 6 each | the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira |
     /// | as the kind | what the answer says; see below |
@@ -162,6 +175,24 @@ impl Instruction {
     /// | 4 each, 16 each | the addresses |
     /// | … each | the names of the pointers, and then the domains |
     ///
+    /// Of announcements:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 6 | the MAC address |
+    /// | 1 | 0x01 if a router has the addresses |
+    /// | 1, 1, 1 | the numbers of IPv4 addresses, IPv6 addresses and watched ports |
+    /// | 4 each, 16 each | the addresses |
+    /// | 4 each | the numbers of the ports |
+    ///
+    /// Of a switch that has its flows:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 1 | 0x01 if all tunnel ports with BFD are held until then |
+    /// | 1, 1 | the numbers of tunnel ports that are held, and of uplinks |
+    /// | 1, … each | the length of the name of an interface, and the name: first the tunnel ports, then the uplinks |
+    ///
     /// A list of more items than its number can say is cut after those.
     pub fn encode(&self) -> Vec<u8> {
         let kept = countable(&self.kept);
@@ -211,6 +242,7 @@ impl Instruction {
             Ask::DnsQuestion(question) => Ok(question.answer(frame)),
             Ask::DnsAnswer(answer) => answer.answer(frame),
             Ask::Return => Ok(Answer::unlimited(frame.to_vec(), Answered::Returned)),
+            Ask::Announcement(_) | Ask::Ready(_) => Err(Silence::NotAsked),
         }
     }
 

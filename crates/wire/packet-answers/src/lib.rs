@@ -22,6 +22,7 @@
 )]
 
 mod advertisement;
+mod announcement;
 mod answered;
 mod datagram;
 mod dhcp_options;
@@ -33,6 +34,7 @@ mod error_ask;
 mod headers;
 mod instruction;
 mod limit;
+mod readiness;
 mod reason;
 mod received;
 mod reset;
@@ -45,6 +47,7 @@ use std::net::IpAddr;
 pub use advertisement::{
     Advertisement, DNS_LIFETIME, HOP_LIMIT, INTERVAL_MAX, PREFIX_PREFERRED, PREFIX_VALID, Preference,
 };
+pub use announcement::Announcement;
 pub use answered::{Answer, Answered, Receiver};
 pub use dhcp_options::{BadOption, Form, NAMES, OptionName, dhcp_option, domain_search};
 pub use dhcpv4::Dhcpv4Offer;
@@ -55,6 +58,7 @@ pub use error_ask::{Address, ErrorAsk, Operand};
 pub use headers::link_local;
 pub use instruction::{Ask, CONTROLLER_ID, Instruction};
 pub use limit::{ANSWERS_BURST, ANSWERS_EACH, Limit, RECEIVERS_MAX};
+pub use readiness::{Readiness, Tunnels};
 pub use reason::Reason;
 pub use settings::BadSetting;
 pub use silence::Silence;

@@ -9,9 +9,10 @@ use frame_builder::Mac;
 use openflow_rs::{Actions, MacAddr, Subfield};
 
 use crate::advertisement::INTERVAL_MAX;
+use crate::readiness::is_name;
 use crate::{
-    Address, Advertisement, Ask, BadOption, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion, DomainName,
-    ErrorAsk, Instruction, Operand, Preference, dhcp_option, domain_search,
+    Address, Advertisement, Announcement, Ask, BadOption, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion,
+    DomainName, ErrorAsk, Instruction, Operand, Preference, Readiness, Tunnels, dhcp_option, domain_search,
 };
 
 /// Text that says nothing of an answer, or not enough.
@@ -75,8 +76,17 @@ impl fmt::Display for BadSetting {
 impl std::error::Error for BadSetting {}
 
 /// The kinds of answers.
-const KINDS: [&str; 7] =
-    ["error", "router_advertisement", "dhcpv4", "dhcpv6", "dns_question", "dns_answer", "return"];
+const KINDS: [&str; 9] = [
+    "error",
+    "router_advertisement",
+    "dhcpv4",
+    "dhcpv6",
+    "dns_question",
+    "dns_answer",
+    "return",
+    "announce",
+    "ready",
+];
 
 impl Instruction {
     /// An instruction for an answer of a kind, by settings of the form `NAME=VALUE`. Where a name has several values, each is a setting; text
@@ -92,6 +102,8 @@ impl Instruction {
     /// | `dns_question` | `key`, a field of 64 bits for the [`name_key`](crate::name_key) of the name |
     /// | `dns_answer` | `name`, a domain name, or an address for its reverse name; `ttl`; `address`, each; `cname`; `pointer`, each. Without `name`, for names that nobody has: `domain`, each |
     /// | `return` | none. The answer is the packet itself |
+    /// | `announce` | `mac`; `address`, each; `router`; `watch`, the number of a port, each. It answers no packet |
+    /// | `ready` | `hold`, the name of a tunnel port or `all`, each; `uplink`, the name of an interface or a bridge, each. It answers no packet |
     ///
     /// # Errors
     /// A setting is unknown, malformed or missing.
@@ -114,6 +126,8 @@ impl Instruction {
             "dns_question" => Ask::DnsQuestion(dns_question(&mut settings)?),
             "dns_answer" => Ask::DnsAnswer(dns_answer(&mut settings)?),
             "return" => Ask::Return,
+            "announce" => Ask::Announcement(announcement(&mut settings)?),
+            "ready" => Ask::Ready(readiness(&mut settings)?),
             other => return Err(BadSetting::Kind(other.to_owned())),
         };
         settings.end()?;
@@ -226,6 +240,32 @@ fn dns_answer(settings: &mut Settings<'_>) -> Result<DnsAnswer, BadSetting> {
         settings.option("ttl", SECONDS, parsed)?.unwrap_or(NO_TTL)
     };
     let domains = settings.many("domain", wanted, domain_name)?;
+    let (ipv4, ipv6) = by_version(addresses);
+    Ok(DnsAnswer { name, ttl, ipv4, ipv6, cname, pointers, domains })
+}
+
+fn announcement(settings: &mut Settings<'_>) -> Result<Announcement, BadSetting> {
+    let addresses: Vec<IpAddr> = settings.many("address", "give an IP address", parsed)?;
+    let (ipv4, ipv6) = by_version(addresses);
+    Ok(Announcement {
+        mac: settings.one("mac", MAC, mac)?,
+        router: settings.option("router", "use true or false", parsed)?.unwrap_or(false),
+        ipv4,
+        ipv6,
+        watch: settings.many("watch", "give the number of a port", parsed)?,
+    })
+}
+
+fn readiness(settings: &mut Settings<'_>) -> Result<Readiness, BadSetting> {
+    const EVERY: &str = "all";
+    let wanted = "give a name of up to 255 bytes without commas";
+    let name = |text: &str| is_name(text).then(|| text.to_owned());
+    let held = settings.many("hold", wanted, name)?;
+    let hold = if held.iter().any(|name| name == EVERY) { Tunnels::All } else { Tunnels::These(held) };
+    Ok(Readiness { hold, uplinks: settings.many("uplink", wanted, name)? })
+}
+
+fn by_version(addresses: Vec<IpAddr>) -> (Vec<Ipv4Addr>, Vec<Ipv6Addr>) {
     let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
     for address in addresses {
         match address {
@@ -233,7 +273,7 @@ fn dns_answer(settings: &mut Settings<'_>) -> Result<DnsAnswer, BadSetting> {
             IpAddr::V6(address) => ipv6.push(address),
         }
     }
-    Ok(DnsAnswer { name, ttl, ipv4, ipv6, cname, pointers, domains })
+    (ipv4, ipv6)
 }
 
 /// A domain name that is no address: its digits would be names of domains.

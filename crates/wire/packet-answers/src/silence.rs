@@ -27,6 +27,8 @@ pub enum Silence {
     FromItself,
     /// The number of the reason is none: the flow and this process are of different versions.
     UnknownReason,
+    /// The flow asks for no answer to a packet, but says what the responder is to do without one.
+    NotAsked,
     /// The packet is no request of the kind that the flow asks to answer.
     NoRequest,
     /// A fragment of a request, which is answered whole or not at all.
@@ -53,7 +55,7 @@ pub enum Silence {
 
 impl Silence {
     /// All of them.
-    pub const ALL: [Silence; 22] = [
+    pub const ALL: [Silence; 23] = [
         Silence::NotIp,
         Silence::Damaged,
         Silence::GroupFrame,
@@ -65,6 +67,7 @@ impl Silence {
         Silence::NoAddress,
         Silence::FromItself,
         Silence::UnknownReason,
+        Silence::NotAsked,
         Silence::NoRequest,
         Silence::Fragment,
         Silence::Forwarded,
@@ -92,6 +95,7 @@ impl Silence {
             Silence::NoAddress => "no_address",
             Silence::FromItself => "from_itself",
             Silence::UnknownReason => "unknown_reason",
+            Silence::NotAsked => "not_asked",
             Silence::NoRequest => "no_request",
             Silence::Fragment => "fragment",
             Silence::Forwarded => "forwarded",
@@ -123,6 +127,7 @@ impl fmt::Display for Silence {
             Silence::UnknownReason => {
                 "the flow gives a reason that is not known: run the version of weft that the controller has"
             }
+            Silence::NotAsked => "the flow asks for no answer to a packet",
             Silence::NoRequest => "the packet is not the request that the flow asks to answer",
             Silence::Fragment => "the request is a fragment",
             Silence::Forwarded => "the solicitation comes from another network",

@@ -20,7 +20,7 @@ pub enum Malformed {
     Short,
     /// A prefix has more bits than its address.
     Prefix(u8),
-    /// Flags of a router advertisement have a bit or a preference that is not defined.
+    /// Flags have a bit or a value that is not defined.
     Flags(u8),
     /// A field whose value is to be kept cannot be set.
     Kept(Subfield),
@@ -28,6 +28,8 @@ pub enum Malformed {
     Key(Subfield),
     /// A domain name is too long or compressed.
     Name,
+    /// The name of an interface is empty, no text, or has a comma.
+    Interface,
     /// A field or an action is unknown or malformed.
     OpenFlow(DecodeError),
 }
@@ -48,7 +50,7 @@ impl fmt::Display for Malformed {
             Malformed::Short => f.write_str("the userdata of the flow ends too early"),
             Malformed::Prefix(bits) => write!(f, "the userdata of the flow has a prefix of {bits} bits"),
             Malformed::Flags(bits) => {
-                write!(f, "the userdata of the flow has undefined flags of a router: {bits:#04x}")
+                write!(f, "the userdata of the flow has undefined flags: {bits:#04x}")
             }
             Malformed::Kept(field) => {
                 write!(f, "the userdata of the flow keeps {field}, which no action can set")
@@ -60,6 +62,9 @@ impl fmt::Display for Malformed {
                 )
             }
             Malformed::Name => f.write_str("the userdata of the flow has a malformed domain name"),
+            Malformed::Interface => {
+                f.write_str("the userdata of the flow has a malformed name of an interface")
+            }
             Malformed::OpenFlow(error) => write!(f, "the userdata of the flow: {error}"),
         }
     }

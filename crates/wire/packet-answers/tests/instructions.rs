@@ -2,8 +2,8 @@
 
 use openflow_rs::{Actions, Field, Match, Subfield};
 use packet_answers::{
-    Advertisement, Answered, Ask, ErrorAsk, Instruction, Malformed, Operand, Preference, Reason, Receiver,
-    Silence,
+    Advertisement, Announcement, Answered, Ask, ErrorAsk, Instruction, Malformed, Operand, Preference,
+    Readiness, Reason, Receiver, Silence, Tunnels,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -47,6 +47,20 @@ pub(crate) fn advertisement() -> impl Strategy<Value = Advertisement> {
     )
 }
 
+fn announcement() -> impl Strategy<Value = Ask> {
+    let ipv4 = vec(any::<u32>().prop_map(Into::into), 0..20);
+    let ipv6 = vec(any::<u128>().prop_map(Into::into), 0..20);
+    (mac(), any::<bool>(), ipv4, ipv6, vec(any::<u32>(), 0..5)).prop_map(
+        |(mac, router, ipv4, ipv6, watch)| Ask::Announcement(Announcement { mac, router, ipv4, ipv6, watch }),
+    )
+}
+
+fn readiness() -> impl Strategy<Value = Ask> {
+    let names = || vec("[a-zé-]{1,9}", 0..3);
+    let hold = prop_oneof![Just(Tunnels::All), names().prop_map(Tunnels::These)];
+    (hold, names()).prop_map(|(hold, uplinks)| Ask::Ready(Readiness { hold, uplinks }))
+}
+
 fn ask() -> impl Strategy<Value = Ask> {
     prop_oneof![
         error(),
@@ -54,7 +68,9 @@ fn ask() -> impl Strategy<Value = Ask> {
         dhcpv4::offer().prop_map(Ask::Dhcpv4),
         dhcpv6::offer().prop_map(Ask::Dhcpv6),
         dns::question().prop_map(Ask::DnsQuestion),
-        dns::answer().prop_map(Ask::DnsAnswer)
+        dns::answer().prop_map(Ask::DnsAnswer),
+        announcement(),
+        readiness()
     ]
 }
 

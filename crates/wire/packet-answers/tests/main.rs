@@ -10,3 +10,4 @@ mod golden;
 mod instructions;
 mod properties;
 mod settings;
+mod unasked;

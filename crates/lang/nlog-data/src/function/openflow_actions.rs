@@ -223,7 +223,12 @@ fn outputs() -> Vec<Function> {
             `next_server`, and options by name or number. `dhcpv6`: `address`, `server_mac`, `client_mac`, `lease`, `dns`, `domain_search`. \
             `dns_question`: `key`, a field of 64 bits for the `name_key` of the name that the packet asks for, or 0 for a packet that is no query; the \
             answer is the packet itself. `dns_answer`: `name`, a domain name or an address, `ttl`, `address`, `cname`, `pointer`; or without `name`, for \
-            names that nobody has, `domain`, which has no others. `return`: the answer is the packet itself, so that its flow counts the responders that work.",
+            names that nobody has, `domain`, which has no others. `return`: the answer is the packet itself, so that its flow counts the responders that work. \
+            Flows of two more kinds are for no packet, but for the responder, which reads those of stage 60. `announce`: the responder says that `mac` is here, \
+            by gratuitous ARP or an advertisement for each `address`, or by RARP without any; at once, after 1 s, 3 s and 7 s, and again when a port \
+            whose number is in `watch` becomes live or ceases to be. `router` is `true` if a router has the addresses. `ready`: the switch has its flows. Until there \
+            is such a flow, and while an interface or bridge in `uplink` is down, other switches see its tunnel ports in `hold` as down; `all` is \
+            each with a session of BFD.",
         )
         .example(
             r#"80001, "error", ["question=reg4", "from=10.0.1.254/24", "from=fd01::fe/64"], actions"resubmit(,27)""#,
@@ -232,6 +237,14 @@ fn outputs() -> Vec<Function> {
         .example(
             r#"0, "dns_question", ["key=xreg4"], actions"resubmit(,27)""#,
             r#"actions"controller(id=7,userdata=01.05.00.80.01.08.08.00.3f.ff.ff.00.10.00.00.23.20.00.0e.ff.f8.1b.00.00.00)""#,
+        )
+        .example(
+            r#"0, "announce", ["mac=02:00:00:00:ff:01", "address=203.0.113.10", "watch=301"], actions"resubmit(,27)""#,
+            r#"actions"controller(id=7,userdata=01.08.00.02.00.00.00.ff.01.00.01.00.01.cb.00.71.0a.00.00.01.2d.ff.ff.00.10.00.00.23.20.00.0e.ff.f8.1b.00.00.00)""#,
+        )
+        .example(
+            r#"0, "ready", ["hold=all", "uplink=br-ex"], actions"drop""#,
+            r#"actions"controller(id=7,userdata=01.09.00.01.00.01.05.62.72.2d.65.78)""#,
         )
         .example(r#"1, "dns_answer", ["address=10.0.0.2"], actions"drop""#, "error range")
         .example(r#"1, "error", ["question=reg4[0..15]"], actions"drop""#, "error range")
