@@ -1,12 +1,14 @@
 //! The process beside a switch that sends the messages that flows cannot build: ICMP errors, TCP resets, router
-//! advertisements and answers of DHCP.
+//! advertisements, answers of DHCP and DNS, and announcements of addresses. Of a host that others choose by BFD, it also keeps them from
+//! choosing it while it has no flows.
 //!
 //! It computes nothing about networks. The rules say in the flows what is to be answered, and with what ([`packet_answers::Instruction`]); the
 //! switch hands over the packet; the answer goes back into the pipeline as a packet of the router. So it needs no configuration, keeps
 //! nothing that matters across a restart, and may die at any time: packets for it are dropped then, and nothing else changes.
 //!
-//! In reading order: [`Config`] and [`run`]; `session` (one connection), `answering` (one packet), `advertising` (what nobody asks
-//! for), [`Counts`].
+//! In reading order: [`Config`] and [`run`]; `session` (one connection), `answering` (one packet), `advertising` (what routers say unasked),
+//! `watching` (flows that no packet meets), `announcing` (when addresses are announced), `holding` (tunnels that others are to see as down),
+//! [`Counts`].
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
 #![cfg_attr(
@@ -22,9 +24,12 @@
 )]
 
 mod advertising;
+mod announcing;
 mod answering;
 mod counts;
+mod holding;
 mod session;
+mod watching;
 
 use std::convert::Infallible;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -34,16 +39,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peer_connection::{Dial, Endpoint, Reconnect};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 pub use answering::{Answering, NoAnswer};
 pub use counts::Counts;
+pub use holding::Database;
 pub use packet_answers::CONTROLLER_ID;
 pub use session::SessionError;
 
+use holding::Switch;
+use session::Holders;
+
 /// The shortest and the longest pause before it connects again. A switch that starts again is there after a moment.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long a switch that runs may take to say which flows it has. When the responder starts, the switch most likely runs as before, and
+/// may be busy. When a connection is lost, the switch most likely starts again; its sessions of BFD come up after about a second.
+const UNKNOWN_AT_START: Duration = Duration::from_secs(2);
+const UNKNOWN_LATER: Duration = Duration::from_millis(300);
 /// How often it logs what it has answered, if it has.
 const REPORT_EVERY: Duration = Duration::from_mins(1);
 
@@ -54,6 +69,8 @@ pub struct Config {
     pub endpoint: Endpoint,
     /// The number by which flows name it: [`CONTROLLER_ID`], unless it is for flows of others.
     pub controller_id: u16,
+    /// The database of the switch, where tunnel ports are held; none to hold nothing.
+    pub database: Option<Database>,
     /// A file that one responder of the bridge holds. Two would answer everything twice.
     pub lock: PathBuf,
 }
@@ -79,39 +96,67 @@ pub enum ResponderError {
     },
 }
 
-/// Answers until the future is dropped. It connects again whenever the connection ends.
+/// Answers, announces and holds until the future is dropped. It connects again whenever a connection ends. `settled` is told when the
+/// database has what it should have, which a switch that starts may wait for.
 ///
 /// # Errors
 /// Another responder runs, or it cannot be known.
 pub async fn run(
     config: &Config,
-    dialler: &dyn Dial,
+    dialler: Arc<dyn Dial>,
     counts: &Arc<Counts>,
+    settled: &Notify,
 ) -> Result<Infallible, ResponderError> {
     let _held = hold(&config.lock)?;
-    let mut answering = Answering::new(counts.clone());
-    let mut reconnect = Reconnect::new(PAUSE_MIN, PAUSE_MAX);
-    let reports = report(counts.clone());
-    let answers = async {
-        loop {
-            let connected = async {
-                let session = session::Session::open(config, dialler).await?;
-                reconnect.connected();
-                info!(bridge = %config.endpoint, "answers for this bridge");
-                session.serve(&mut answering).await
-            };
-            let Err(error) = connected.await;
-            let why = error.to_string();
-            let retry = reconnect.failed(&why);
-            if retry.report {
-                warn!(bridge = %config.endpoint, why, "answers nothing until it is connected again");
-            }
-            tokio::time::sleep(retry.delay).await;
+    let unknown = Switch::Unknown { hold_at: Instant::now() + UNKNOWN_AT_START };
+    let (switch, known) = watch::channel(unknown);
+    let (release, released) = watch::channel(0);
+    let holds = async {
+        match &config.database {
+            Some(database) => Ok(holding::hold(database, dialler.clone(), known, &release, settled).await),
+            None => std::future::pending().await,
         }
     };
+    let reports = report(counts.clone());
+    let answers = answer(config, &*dialler, counts, &switch, &released);
     tokio::select! {
         never = answers => never,
+        never = holds => never,
         never = reports => never,
+    }
+}
+
+/// Answers and announces over one connection after the other.
+async fn answer(
+    config: &Config,
+    dialler: &dyn Dial,
+    counts: &Arc<Counts>,
+    switch: &watch::Sender<Switch>,
+    released: &watch::Receiver<u64>,
+) -> Result<Infallible, ResponderError> {
+    let mut answering = Answering::new(counts.clone());
+    let mut reconnect = Reconnect::new(PAUSE_MIN, PAUSE_MAX);
+    loop {
+        let error = match session::Session::open(config, dialler, counts).await {
+            Ok(session) => {
+                reconnect.connected();
+                info!(bridge = %config.endpoint, "answers for this bridge");
+                let holders = Holders { switch, released: released.clone() };
+                let Err(error) = session.serve(&mut answering, holders).await;
+                switch.send_replace(Switch::Unknown { hold_at: Instant::now() + UNKNOWN_LATER });
+                error
+            }
+            Err(error) => {
+                switch.send_replace(Switch::NotReady);
+                error
+            }
+        };
+        let why = error.to_string();
+        let retry = reconnect.failed(&why);
+        if retry.report {
+            warn!(bridge = %config.endpoint, why, "answers nothing until it is connected again");
+        }
+        tokio::time::sleep(retry.delay).await;
     }
 }
 

@@ -2,19 +2,28 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_connection::{Frame, Malformed, OpenFlowCodec, VERSION, kind};
-use openflow_rs::message::{FlowDescRequest, Hello, PacketInFormat, SwitchConfig};
+use openflow_rs::message::{
+    FlowDescReply, FlowDescRequest, FlowMonitor, FlowMonitorFlags, FlowMonitorReply, FlowMonitorRequest,
+    Hello, PacketInFormat, SwitchConfig,
+};
 use openflow_rs::{Body, Message, PortNo};
 use packet_answers::Silence;
 use peer_connection::{Connection, ConnectionError, Dial, MemoryBudget, Timeouts};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::Config;
 use crate::advertising::{Advertising, READ_EVERY};
+use crate::announcing::{Announcing, TICK};
 use crate::answering::{Answering, NoAnswer};
+use crate::counts::Counts;
+use crate::holding::Switch;
+use crate::watching::{TABLE, Watching};
 
 /// How long it may take to connect and set the connection up.
 const SETUP_MAX: Duration = Duration::from_secs(10);
@@ -28,6 +37,9 @@ const NAMED_MAX: usize = 100;
 const MEMORY_MAX: usize = 4 << 20;
 /// Anything but 0: a service connection gets no packets before.
 const MISS_SEND_LEN: u16 = u16::MAX;
+
+/// The number of the monitor of flows on this connection.
+const MONITOR: u32 = 1;
 
 /// Why a connection has ended.
 #[derive(Debug, thiserror::Error)]
@@ -68,11 +80,28 @@ pub(crate) struct Session {
     began: Instant,
     /// The flows that are not understood and have been named in the log, by table and cookie.
     named: BTreeSet<(u8, u64)>,
+    advertising: Advertising,
+    announcing: Announcing,
+    watching: Watching,
+    /// The request for reports of flows, until it is answered.
+    monitor: Option<u32>,
+}
+
+/// What a connection tells those who hold tunnel ports, and hears from them.
+pub(crate) struct Holders<'a> {
+    /// What is known of the flows of the switch.
+    pub(crate) switch: &'a watch::Sender<Switch>,
+    /// Counts how often tunnel ports were let go.
+    pub(crate) released: watch::Receiver<u64>,
 }
 
 impl Session {
     /// Connects, and asks for packets.
-    pub(crate) async fn open(config: &Config, dialler: &dyn Dial) -> Result<Session, SessionError> {
+    pub(crate) async fn open(
+        config: &Config,
+        dialler: &dyn Dial,
+        counts: &Arc<Counts>,
+    ) -> Result<Session, SessionError> {
         let deadline = Instant::now() + SETUP_MAX;
         let timeouts = Timeouts {
             probe_interval: SILENT_MAX,
@@ -84,7 +113,16 @@ impl Session {
         let codec = OpenFlowCodec::negotiating();
         let endpoint = &config.endpoint;
         let connection = Connection::open(dialler, endpoint, deadline, codec, timeouts, account).await?;
-        let mut session = Session { connection, next_xid: 1, began: Instant::now(), named: BTreeSet::new() };
+        let mut session = Session {
+            connection,
+            next_xid: 1,
+            began: Instant::now(),
+            named: BTreeSet::new(),
+            advertising: Advertising::new(counts.clone()),
+            announcing: Announcing::new(counts.clone()),
+            watching: Watching::default(),
+            monitor: None,
+        };
         session.greet(deadline).await?;
         session.ask_for_packets(config.controller_id, deadline).await?;
         Ok(session)
@@ -148,51 +186,152 @@ impl Session {
         }
     }
 
-    /// Answers packets until the connection ends.
-    pub(crate) async fn serve(mut self, answering: &mut Answering) -> Result<Infallible, SessionError> {
-        let mut advertising = Advertising::new(answering.counts().clone());
+    /// Asks for the ports, and for the flows that say what to do without a packet, as they are and whenever they change.
+    fn ask_for_changes(&mut self) -> Result<(), SessionError> {
+        self.send(Body::PortDescRequest(PortNo::ANY))?;
+        let flags = FlowMonitorFlags::INITIAL
+            | FlowMonitorFlags::ADD
+            | FlowMonitorFlags::REMOVED
+            | FlowMonitorFlags::MODIFY
+            | FlowMonitorFlags::INSTRUCTIONS;
+        let monitor =
+            FlowMonitor { table: TABLE, out_port: PortNo::CONTROLLER, ..FlowMonitor::all(MONITOR, flags) };
+        self.monitor = Some(self.next_xid);
+        self.send(Body::FlowMonitorRequest(FlowMonitorRequest { monitors: vec![monitor] }))
+    }
+
+    /// Answers packets, and sends what nobody asks for, until the connection ends.
+    pub(crate) async fn serve(
+        mut self,
+        answering: &mut Answering,
+        mut holders: Holders<'_>,
+    ) -> Result<Infallible, SessionError> {
+        self.ask_for_changes()?;
         let (mut next_reading, mut is_reading) = (Instant::now(), false);
         loop {
             // Asked before each step: packets that never stop coming must not keep the flows from being read.
             if Instant::now() >= next_reading {
                 if !is_reading {
-                    advertising.begin();
+                    self.advertising.begin();
                     let from_flows =
                         FlowDescRequest { out_port: PortNo::CONTROLLER, ..FlowDescRequest::all() };
                     self.send(Body::FlowDescRequest(from_flows))?;
                 }
                 (next_reading, is_reading) = (Instant::now() + READ_EVERY, true);
             }
-            let Some(step) = peer_connection::within(next_reading, self.connection.step()).await else {
-                continue;
-            };
-            let Some(frame) = step? else { continue };
-            match frame.header.kind {
-                kind::MULTIPART_REPLY => is_reading = self.read(&frame, &mut advertising)?,
-                kind::EXPERIMENTER => self.handed_over(&frame, answering)?,
-                kind::ERROR => {
-                    answering.counts().refused();
-                    warn!(error = described(&frame), "the switch refused an answer");
+            self.announce()?;
+            let until = self.next_announcement().map_or(next_reading, |next| next_reading.min(next));
+            let step = tokio::select! {
+                // A tunnel port that was let go makes this switch lead again, and no port of its own changes by that.
+                Ok(()) = holders.released.changed() => {
+                    self.announcing.all_again();
+                    continue;
                 }
-                // Ports that change, flows that end: others' business.
+                step = self.connection.step() => step?,
+                () = tokio::time::sleep_until(until) => continue,
+            };
+            let Some(frame) = step else { continue };
+            match frame.header.kind {
+                kind::MULTIPART_REPLY => self.told(&frame, &mut is_reading, holders.switch)?,
+                kind::EXPERIMENTER => self.handed_over(&frame, answering)?,
+                kind::PORT_STATUS => self.port(&frame),
+                kind::ERROR => self.refused(&frame, answering),
+                // Flows that end: others' business.
                 _ => {}
             }
         }
     }
 
-    /// Reads a part of the flows, and sends what is due after the last. Whether more will come.
-    fn read(&mut self, frame: &Frame, advertising: &mut Advertising) -> Result<bool, SessionError> {
-        let reply = match Message::decode(&frame.bytes) {
-            Ok(Message { body: Body::FlowDescReply(reply), .. }) => reply,
-            Ok(_) => return Ok(false),
+    /// When announcements are due again. A switch that takes none is asked again after a moment.
+    fn next_announcement(&self) -> Option<Instant> {
+        let next = self.began + self.announcing.next()?;
+        let is_slow = self.connection.unsent() > UNSENT_MAX;
+        Some(if is_slow { next.max(Instant::now() + TICK) } else { next })
+    }
+
+    /// Sends the announcements that are due, unless the switch takes none.
+    fn announce(&mut self) -> Result<(), SessionError> {
+        if self.connection.unsent() > UNSENT_MAX {
+            return Ok(());
+        }
+        let due = self.announcing.due(self.began.elapsed());
+        due.into_iter().try_for_each(|message| self.send(Body::PacketOut(message)))
+    }
+
+    /// Takes up a part of what the switch was asked for.
+    fn told(
+        &mut self,
+        frame: &Frame,
+        is_reading: &mut bool,
+        switch: &watch::Sender<Switch>,
+    ) -> Result<(), SessionError> {
+        let message = match Message::decode(&frame.bytes) {
+            Ok(message) => message,
             Err(error) => {
-                warn!(%error, "the switch described flows that cannot be read; advertisements are sent as before");
-                return Ok(false);
+                warn!(%error, "the switch described flows that cannot be read; what they say is as before");
+                *is_reading = false;
+                return Ok(());
             }
         };
-        advertising.read(&reply.flows);
+        match message.body {
+            Body::FlowDescReply(reply) => *is_reading = self.read(&reply)?,
+            Body::FlowMonitorReply(reply) => self.changed(reply, message.xid, switch),
+            Body::PortDescReply(reply) => self.announcing.describe(&reply.ports),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes up changes of flows, and says whether the switch is ready.
+    fn changed(&mut self, reply: FlowMonitorReply, xid: u32, switch: &watch::Sender<Switch>) {
+        let was_full = self.watching.is_full;
+        self.announcing.change(self.watching.apply(reply.updates));
+        if self.watching.is_full && !was_full {
+            warn!(
+                "the switch has more flows that announce addresses than a responder keeps; some are not announced"
+            );
+        }
+        if self.monitor == Some(xid) && !reply.more {
+            self.monitor = None;
+        }
+        // Before all flows are known, nothing follows from one that is missing.
+        if self.monitor.is_none() {
+            let readiness = self.watching.readiness();
+            let now = readiness.map_or(Switch::NotReady, |readiness| Switch::Ready(readiness.into()));
+            switch.send_if_modified(|known| {
+                let is_new = *known != now;
+                *known = now;
+                is_new
+            });
+        }
+    }
+
+    fn port(&mut self, frame: &Frame) {
+        match Message::decode(&frame.bytes) {
+            Ok(Message { body: Body::PortStatus(status), .. }) => self.announcing.port(&status),
+            Ok(_) => {}
+            Err(error) => warn!(%error, "the switch reported a port that cannot be read"),
+        }
+    }
+
+    fn refused(&mut self, frame: &Frame, answering: &Answering) {
+        let error = described(frame);
+        if self.monitor == Some(frame.header.xid) {
+            warn!(
+                error,
+                "the switch does not report its flows, so it announces nothing and is never ready: update Open vSwitch"
+            );
+            return;
+        }
+        answering.counts().refused();
+        warn!(error, "the switch refused an answer");
+    }
+
+    /// Reads a part of the flows, and sends what is due after the last. Whether more will come.
+    fn read(&mut self, reply: &FlowDescReply) -> Result<bool, SessionError> {
+        self.advertising.read(&reply.flows);
         if !reply.more {
-            for message in advertising.due(self.began.elapsed()) {
+            for message in self.advertising.due(self.began.elapsed()) {
                 self.send(Body::PacketOut(message))?;
             }
         }

@@ -15,6 +15,7 @@ pub mod kind {
     pub const EXPERIMENTER: u8 = 4;
     pub const FEATURES_REPLY: u8 = 6;
     pub const GET_CONFIG_REPLY: u8 = 8;
+    pub const PORT_STATUS: u8 = 12;
     pub const FLOW_MOD: u8 = 14;
     pub const GROUP_MOD: u8 = 15;
     pub const MULTIPART_REQUEST: u8 = 18;

@@ -101,7 +101,9 @@ fn a_flood_is_bounded_for_each_receiver_and_counted() {
 fn a_second_responder_of_a_bridge_does_not_start() {
     let mut routed = Routed::start("resptwice");
     routed.answer();
-    let second = routed.runtime.block_on(run(&routed.config(), &Sockets::default(), &Arc::default()));
+    let (config, counts, settled) = (routed.config(), Arc::default(), Notify::new());
+    let second = run(&config, Arc::new(Sockets::default()), &counts, &settled);
+    let second = routed.runtime.block_on(second);
     let Err(ResponderError::Running { lock }) = second else { panic!("{second:?}") };
     assert_eq!(lock, routed.lock());
 }

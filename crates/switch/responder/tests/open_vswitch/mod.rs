@@ -1,5 +1,7 @@
 //! Two machines behind a router whose flows are written here by hand, real Open vSwitch, and the kernels of the machines as judges.
 
+mod announced;
+mod held;
 mod machines;
 mod names;
 
@@ -10,11 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lab::{HostSpec, Lab, Options, VmSpec};
-use openflow_rs::{Field, Subfield};
+use openflow_rs::{Actions, Field, Subfield};
 use packet_answers::{Address, Ask, ErrorAsk, Instruction, Operand, Reason};
 use peer_connection::Sockets;
-use responder::{Config, Counts, ResponderError, run};
+use responder::{Config, Counts, Database, ResponderError, run};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// The longest wait for something that takes milliseconds on an idle machine.
@@ -85,6 +88,10 @@ impl Routed {
         Config {
             endpoint: self.host().openflow_endpoint().parse().unwrap(),
             controller_id: responder::CONTROLLER_ID,
+            database: Some(Database {
+                endpoint: self.host().ovsdb_endpoint().parse().unwrap(),
+                bridge: "br-int".to_owned(),
+            }),
             lock: self.lock(),
         }
     }
@@ -95,10 +102,15 @@ impl Routed {
 
     /// Starts a responder, and waits until it answers.
     fn answer(&mut self) {
-        let (config, counts) = (self.config(), self.counts.clone());
-        let runs = async move { run(&config, &Sockets::default(), &counts).await };
-        self.running = Some(self.runtime.spawn(runs));
+        self.begin();
         self.wait_for_answers();
+    }
+
+    /// Starts a responder.
+    fn begin(&mut self) {
+        let (config, counts) = (self.config(), self.counts.clone());
+        let runs = async move { run(&config, Arc::new(Sockets::default()), &counts, &Notify::new()).await };
+        self.running = Some(self.runtime.spawn(runs));
     }
 
     fn wait_for_answers(&self) {
@@ -193,4 +205,11 @@ table=40,reg3=2 actions=set_field:0->in_port,output:2
 table=60 actions={by_register}
 "
     )
+}
+
+/// A flow that no packet meets, with an instruction.
+fn unmet(number: u32, kind: &str, settings: &[&str], into: &str) -> String {
+    let into: Actions = into.parse().unwrap();
+    let instruction = Instruction::from_settings(kind, settings.iter().copied(), into).unwrap();
+    format!("table=60,priority=9,reg15={number:#x} actions={}\n", instruction.action(0))
 }

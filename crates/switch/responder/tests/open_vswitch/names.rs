@@ -2,7 +2,6 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use openflow_rs::Actions;
 use packet_answers::name_key;
 
 use super::*;
