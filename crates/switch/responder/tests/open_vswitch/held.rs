@@ -20,8 +20,12 @@ fn with_tunnels(name: &str) -> Routed {
 
 /// The value of a key of the database, without waiting for ovs-vswitchd.
 fn value(routed: &Routed, table: &str, row: &str, key: &str) -> String {
+    value_of(&routed.host(), table, row, key)
+}
+
+fn value_of(host: &lab::Host, table: &str, row: &str, key: &str) -> String {
     let words = ["--no-wait", "--if-exists", "get", table, row, key];
-    routed.host().vsctl(&words).unwrap().trim().trim_matches('"').to_owned()
+    host.vsctl(&words).unwrap().trim().trim_matches('"').to_owned()
 }
 
 fn is_held(routed: &Routed) -> bool {
@@ -159,4 +163,38 @@ fn a_switch_whose_uplink_is_down_is_held_and_announces_when_it_is_back() {
     host.add_flows("br-int", &self::flows()).unwrap();
     routed.wait_for_answers();
     assert!(!is_held(&routed), "nothing is remembered");
+}
+
+/// Two hosts with a session of BFD, and what each says of it.
+#[test]
+fn the_other_end_sees_a_held_tunnel_as_down_and_this_end_does_not() {
+    let hosts = [HostSpec::new("hv1", [172, 31, 0, 1]), HostSpec::new("hv2", [172, 31, 0, 2])];
+    let [one, other] = hosts;
+    let options = Options::new("resppeers").host(one).host(other).with_integration_bridge();
+    let mut routed = Routed::without_flows(Lab::create(options).unwrap());
+    routed.lab.warm_underlay().unwrap();
+    for (host, address) in [("hv1", "172.31.0.2"), ("hv2", "172.31.0.1")] {
+        let remote = format!("options:remote_ip={address}");
+        let port = ["add-port", "br-int", "g1", "--", "set", "interface", "g1", "type=geneve", &remote];
+        let session = ["options:key=flow", "bfd:enable=true", "bfd:min_tx=100", "bfd:min_rx=100"];
+        routed.lab.host(host).unwrap().vsctl(&[&port[..], &session].concat()).unwrap();
+    }
+    let [here, there] = ["hv1", "hv2"].map(|name| routed.lab.host(name).unwrap());
+    let is = |host: &lab::Host, forwarding: &str| {
+        let state = |key| value_of(host, "interface", "g1", key);
+        state("bfd_status:state") == "up" && state("bfd_status:forwarding") == forwarding
+    };
+    until("both are up", || is(&here, "true") && is(&there, "true"));
+    routed.begin();
+    here.add_flows("br-int", &marker(&["hold=all"])).unwrap();
+    until("it is remembered", || remembered(&routed) == "all");
+    here.kill_vswitchd().unwrap();
+    here.start_vswitchd().unwrap();
+    // The session comes up, since the process runs, but nobody chooses the host.
+    until("down for the other end", || is(&there, "false"));
+    until("up for this end", || is(&here, "true"));
+    assert!(is(&there, "false"), "it has no flows yet");
+    here.add_flows("br-int", &marker(&["hold=all"])).unwrap();
+    until("up for the other end", || is(&there, "true"));
+    routed.stop();
 }

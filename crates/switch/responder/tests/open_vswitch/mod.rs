@@ -69,15 +69,20 @@ impl Routed {
                 }
             }
         }
-        let routed = Routed {
+        let routed = Routed::without_flows(lab);
+        routed.host().add_flows("br-int", &flows()).unwrap();
+        routed
+    }
+
+    /// A responder for host `hv1` of a lab, which does not run yet.
+    fn without_flows(lab: Lab) -> Routed {
+        Routed {
             runtime: Runtime::new().unwrap(),
             lab,
             folder: tempfile::tempdir().unwrap(),
             counts: Arc::default(),
             running: None,
-        };
-        routed.host().add_flows("br-int", &flows()).unwrap();
-        routed
+        }
     }
 
     fn host(&self) -> lab::Host {
