@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use openflow_rs::PortNo;
+use openflow_rs::{Actions, PortNo};
 
-use crate::trace::Step;
+use crate::trace::{HandedOver, Step};
 use crate::walk::{Hosts, Walk};
 use crate::{Bridge, Encapsulation, Packet, Stopped, Tunnel};
 
@@ -239,6 +239,8 @@ pub struct Crossing {
     pub tunnelled: Vec<(String, String)>,
     /// The packets lost by faults of the flow tables. A packet that flows drop is not lost.
     pub lost: Vec<Lost>,
+    /// The packets that hosts handed over to a process by the action `controller`, in order. Whether one is connected is not known here.
+    pub handed: Vec<(String, HandedOver)>,
     /// The trace on each host that the packet or a copy passed, in order, if it was requested.
     pub hops: Vec<(String, Vec<Step>)>,
     /// For each of these, the number of the one that it came from, from 0; none for the first on its way.
@@ -279,6 +281,13 @@ impl Fabric {
     /// Sends a packet from a port of a host and follows it and its copies. Hosts learn from it.
     pub fn send(&mut self, host: &str, packet: Packet) -> Crossing {
         Walk::new(Hosts::Live(&mut self.hosts), false).start_at_host(host, packet)
+    }
+
+    /// Has a host carry out these actions on a packet, which a controller sends out as from the bridge itself, and follows it and its
+    /// copies. Hosts learn from it.
+    pub fn send_out(&mut self, host: &str, bytes: Vec<u8>, actions: &Actions) -> Crossing {
+        let packet = Packet::new(bytes, PortNo::LOCAL);
+        Walk::new(Hosts::Live(&mut self.hosts), false).start_with_actions(host, &packet, actions)
     }
 
     /// The result that [`Fabric::send`] would have, with the trace on every host. No host learns from it.

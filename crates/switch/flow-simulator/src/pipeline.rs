@@ -42,6 +42,8 @@ pub struct Outcome {
     pub stopped: Option<Stopped>,
     /// Whether copies were dropped because together they exceed 64 KB of datapath actions.
     pub cut: bool,
+    /// The packets that the action `controller` handed over, in order, whoever is connected.
+    pub handed: Vec<HandedOver>,
     /// The trace, if it was requested.
     pub steps: Vec<Step>,
 }
@@ -50,6 +52,14 @@ impl Bridge {
     /// Processes a packet from table 0 on, without learning from it.
     pub fn process(&self, packet: &Packet) -> Outcome {
         self.look_at(packet, false).0
+    }
+
+    /// Carries out these actions on a packet that a controller sends out; the caller decides whether to keep the learned flows.
+    pub(crate) fn send_out(&self, packet: &Packet, actions: &Actions, wanted: bool) -> (Outcome, Effects) {
+        let mut run = Run::new(self, packet, wanted);
+        run.carry_out(&actions.0);
+        run.end_pass(Mark::default(), 0);
+        run.finish()
     }
 
     /// As [`Bridge::process`], with a trace.
@@ -105,6 +115,7 @@ struct Run<'a> {
     /// Whether the datapath has tracked the packet before this pass.
     goes_on: bool,
     emitted: Vec<Emitted>,
+    handed: Vec<HandedOver>,
     /// What the datapath does besides, each after this many packets were sent.
     pending: Vec<(usize, DatapathStep)>,
     effects: Effects,
@@ -136,6 +147,7 @@ impl<'a> Run<'a> {
             metered_out: false,
             other_length: false,
             emitted: Vec::new(),
+            handed: Vec::new(),
             pending: Vec::new(),
             effects: Effects::default(),
             recorder: Recorder::new(false),
@@ -144,8 +156,12 @@ impl<'a> Run<'a> {
 
     fn run(mut self) -> (Outcome, Effects) {
         self.pass(0, Mark::default(), 0);
-        let (emitted, key, stopped, cut) = (self.emitted, self.key, self.stopped, self.cut);
-        (Outcome { emitted, key, stopped, cut, steps: self.recorder.finish() }, self.effects)
+        self.finish()
+    }
+
+    fn finish(self) -> (Outcome, Effects) {
+        let Run { emitted, handed, key, stopped, cut, .. } = self;
+        (Outcome { emitted, key, stopped, cut, handed, steps: self.recorder.finish() }, self.effects)
     }
 
     /// Looks the packet up in a table as if it came from `in_port`, and executes the matching entry.
@@ -522,18 +538,21 @@ impl<'a> Run<'a> {
         self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
     }
 
-    /// Nobody is connected, as beside a switch whose responder does not run: only the trace says what would be handed over.
+    /// Nobody is connected, as beside a switch whose responder does not run: the outcome says what would be handed over.
     fn hand_over(&mut self, controller: &Controller) {
+        if self.other_length {
+            return;
+        }
         if self.metered_out {
             return self.recorder.note(|| "not handed over: a meter dropped the packet".to_owned());
         }
-        self.recorder.begin(|| {
-            let mut frame = self.frame.clone();
-            frame.commit(&self.key);
-            let (bytes, key) = (frame.bytes().to_vec(), self.key.clone());
-            What::HandedOver(Box::new(HandedOver { controller: controller.clone(), bytes, key }))
-        });
+        let mut frame = self.frame.clone();
+        frame.commit(&self.key);
+        let (bytes, key) = (frame.bytes().to_vec(), self.key.clone());
+        let handed = HandedOver { controller: controller.clone(), bytes, key };
+        self.recorder.begin(|| What::HandedOver(Box::new(handed.clone())));
         self.recorder.end();
+        self.handed.push(handed);
     }
 
     /// Whether another bridge (that of the underlay or a patch port's peer) may be entered with this many more bytes.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use openflow_rs::{Field, PortNo};
+use openflow_rs::{Actions, Field, PortNo};
 
 use crate::fabric::MAX_CROSSINGS;
 use crate::{
@@ -38,8 +38,19 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    fn receive(&mut self, name: &str, packet: &Packet, wanted: bool) -> Option<Outcome> {
-        let (outcome, effects) = self.get(name)?.bridge.look_at(packet, wanted);
+    /// A host gets a packet, or carries out these actions on one that its controller sends out.
+    fn receive(
+        &mut self,
+        name: &str,
+        packet: &Packet,
+        actions: Option<&Actions>,
+        wanted: bool,
+    ) -> Option<Outcome> {
+        let bridge = &self.get(name)?.bridge;
+        let (outcome, effects) = match actions {
+            Some(actions) => bridge.send_out(packet, actions, wanted),
+            None => bridge.look_at(packet, wanted),
+        };
         if effects.are_none() {
             return Some(outcome);
         }
@@ -81,6 +92,11 @@ impl<'a> Walk<'a> {
         self.follow()
     }
 
+    pub(crate) fn start_with_actions(mut self, host: &str, packet: &Packet, actions: &Actions) -> Crossing {
+        self.pass_host(host, packet, Some(actions), None);
+        self.follow()
+    }
+
     pub(crate) fn start_on_network(mut self, network: &str, bytes: Vec<u8>) -> Crossing {
         self.spread(network, &bytes, None);
         self.follow()
@@ -111,29 +127,38 @@ impl<'a> Walk<'a> {
 
     fn follow(mut self) -> Crossing {
         while let Some((name, packet, before)) = self.under_way.pop_front() {
-            let Some(outcome) = self.hosts.receive(&name, &packet, self.wanted) else {
-                self.crossing.lost.push(Lost::Unknown(name));
-                continue;
-            };
-            if self.wanted {
-                self.crossing.hops.push((name.clone(), outcome.steps));
-                self.crossing.before.push(before);
-            }
-            if outcome.cut {
-                self.crossing.lost.push(Lost::Cut { host: name.clone() });
-            }
-            if let Some(why) = outcome.stopped {
-                self.crossing.lost.push(Lost::Stopped { host: name.clone(), why });
-            }
-            for emitted in outcome.emitted {
-                self.leave(&name, emitted);
-                if self.crossings > MAX_CROSSINGS {
-                    self.crossing.lost.push(Lost::Storm);
-                    return self.crossing;
-                }
+            self.pass_host(&name, &packet, None, before);
+            if self.crossings > MAX_CROSSINGS {
+                self.crossing.lost.push(Lost::Storm);
+                break;
             }
         }
         self.crossing
+    }
+
+    /// A host does what it does with a packet.
+    fn pass_host(&mut self, name: &str, packet: &Packet, actions: Option<&Actions>, before: Option<usize>) {
+        let Some(outcome) = self.hosts.receive(name, packet, actions, self.wanted) else {
+            self.crossing.lost.push(Lost::Unknown(name.to_owned()));
+            return;
+        };
+        if self.wanted {
+            self.crossing.hops.push((name.to_owned(), outcome.steps));
+            self.crossing.before.push(before);
+        }
+        if outcome.cut {
+            self.crossing.lost.push(Lost::Cut { host: name.to_owned() });
+        }
+        if let Some(why) = outcome.stopped {
+            self.crossing.lost.push(Lost::Stopped { host: name.to_owned(), why });
+        }
+        self.crossing.handed.extend(outcome.handed.into_iter().map(|handed| (name.to_owned(), handed)));
+        for emitted in outcome.emitted {
+            self.leave(name, emitted);
+            if self.crossings > MAX_CROSSINGS {
+                return;
+            }
+        }
     }
 
     /// Handles a packet that leaves a host.

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow_simulator::trace::HandedOver;
 use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Host, Packet, Tunnelled};
 use nlog_data::{TableDelta, TableId};
-use openflow_rs::{FlowEntry, PortNo};
+use openflow_rs::{Actions, FlowEntry, PortNo};
 use switch_model::{FlowRow, Meters, Patches, Remote, Tunnels, Zones};
 use tunnel_encap::Encap;
 
@@ -49,6 +50,8 @@ pub struct Passage {
     pub out: Vec<Out>,
     /// The number of copies that went through tunnels from one host to another.
     pub copies: BTreeMap<(String, String), u64>,
+    /// The packets that hosts handed over to their responders, in order.
+    pub handed: Vec<(String, HandedOver)>,
 }
 
 /// The number of a port that is wanted.
@@ -431,6 +434,15 @@ impl Hosts {
         self.whole(crossing)
     }
 
+    /// A host carries out these actions on a frame that its responder sends out. Hosts learn from it.
+    ///
+    /// # Errors
+    /// As [`Hosts::send`].
+    pub fn send_out(&mut self, host: &str, bytes: Vec<u8>, actions: &Actions) -> Result<Passage, String> {
+        let crossing = self.fabric.send_out(host, bytes, actions);
+        self.whole(crossing)
+    }
+
     /// Sends a packet to the tunnel endpoint of a host, from anywhere, and returns the delivered frames, sorted. Hosts learn
     /// from it.
     ///
@@ -464,7 +476,7 @@ impl Hosts {
 
     /// A crossing with vNICs for ports.
     fn passage(&self, crossing: Crossing) -> Result<Passage, String> {
-        let mut passage = Passage::default();
+        let mut passage = Passage { handed: crossing.handed, ..Passage::default() };
         for arrival in crossing.arrived {
             let key = (arrival.host, arrival.port.0);
             let Some(port) = self.vnics.get(&key) else {

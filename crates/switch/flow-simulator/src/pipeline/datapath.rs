@@ -170,8 +170,14 @@ impl Run<'_> {
     pub(super) fn pass(&mut self, table: u8, mark: Mark, passes: u32) {
         let in_port = self.key.in_port;
         self.carry_out_entry(table, in_port, 0);
+        self.end_pass(mark, passes);
+    }
+
+    /// Does what the datapath does after the switch has translated a pass.
+    pub(super) fn end_pass(&mut self, mark: Mark, passes: u32) {
         if self.stopped.is_some() {
             self.emitted.clear();
+            self.handed.clear();
             self.pending.clear();
         }
         if self.pending.is_empty() {
@@ -310,8 +316,9 @@ impl Run<'_> {
         let mut copy =
             Run { stack, is_tracked: true, goes_on: true, effects, recorder, ..Run::of(bridge, frame, key) };
         copy.pass(table, mark, passes);
-        let Run { emitted, effects, recorder, stopped, cut, .. } = copy;
+        let Run { emitted, handed, effects, recorder, stopped, cut, .. } = copy;
         (self.effects, self.recorder) = (effects, recorder);
+        self.handed.extend(handed);
         self.stopped = self.stopped.or(stopped);
         self.cut |= cut;
         emitted
