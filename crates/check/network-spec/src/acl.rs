@@ -32,6 +32,7 @@ mod stage;
 mod tuple;
 mod verdict;
 
+pub(crate) use checksum::{checksum_of, is_intact, is_intact_between};
 pub use objects::{
     Acl, AclAction, AclPlace, AclProtocol, Default as AclDefault, Direction, EtherType, PacketMatch, Peers,
 };

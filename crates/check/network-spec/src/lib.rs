@@ -36,6 +36,7 @@
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
 //! - `routing`: routers, from the frame to the MAC of one of their ports to the frame that leaves at another.
 //! - [`acl`](Acl): ACLs, address groups and port groups, and the connections that ports know.
+//! - `messages`: what the network itself says, because of a frame: errors of routers, and what the sender of a rejected packet hears.
 //! - `problems`: what users must see of a network that cannot work as configured.
 //! - [`Transition`]: the frames that may arrive while hosts change one after another.
 //!
@@ -47,6 +48,7 @@ mod frame;
 mod guard;
 mod identity;
 mod learned;
+mod messages;
 mod migration;
 mod model;
 mod neighbour;
@@ -62,6 +64,7 @@ mod world;
 pub use acl::{
     Acl, AclAction, AclDefault, AclPlace, AclProtocol, Direction, EtherType, Judged, PacketMatch, Peers,
 };
+pub use messages::{Heard, Says};
 pub use model::{Arrival, Model, Tap};
 pub use problems::{MOST_LOCAL_PORTS, Problem};
 pub use routing::{

@@ -8,6 +8,7 @@ use crate::acl::{Direction, Tracking};
 use crate::frame::{Body, Frame, is_group, tagged, untagged};
 use crate::guard;
 use crate::learned::Learned;
+use crate::messages::Messages;
 use crate::migration::{Announced, announces};
 use crate::neighbour::{MACHINE, Question};
 use crate::overlay::carries_ingress_port;
@@ -70,6 +71,8 @@ pub struct Model {
     pub(crate) dropped: Vec<Dropped>,
     /// How many times routers sent it on its way.
     pub(crate) routed: usize,
+    /// What the network says of the last frame.
+    pub(crate) messages: Messages,
 }
 
 /// The entry of a frame, which may enter and is not answered, into a switch.
@@ -161,12 +164,14 @@ impl Model {
     /// A frame is accepted only from the interface on the host where the port is: a host that the VM has left accepts
     /// nothing, and neither does a host that the port does not request, nor one that reports an interface for a trunk
     /// member. A host that stands by for the port accepts an announcement from its interface, and from then on everything.
+    /// What the network itself says of the frame comes besides ([`Model::messages`]).
     pub fn inject(&mut self, at: &Tap, bytes: &[u8]) -> Vec<Arrival> {
         let mut out = Vec::new();
         self.copies.clear();
         self.entries.clear();
         self.dropped.clear();
         self.routed = 0;
+        self.messages.clear();
         self.choices.begin();
         self.tracking.begin();
         match at {
@@ -183,6 +188,12 @@ impl Model {
                 }
             }
             Tap::Physical { network } => self.arrive_from_network(network, None, bytes, &mut out),
+        }
+        // While hosts change, nobody says when a responder answers.
+        if !self.tracking.may_be_any() {
+            let entered = self.entries.len();
+            self.send_messages();
+            self.entries.truncate(entered);
         }
         self.choices.end();
         out.sort();

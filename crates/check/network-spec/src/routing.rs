@@ -16,7 +16,7 @@
 //! It also answers ARP requests and neighbour solicitations for its addresses ([`answers`]).
 //!
 //! Where this deviates from the RFCs, because the switches that do the forwarding cannot do otherwise:
-//! - No ICMP error, redirect or router advertisement is sent: [`Why::owes_error`] says where one is missing.
+//! - No redirect is sent. [`Why::owes_error`] says which drops a sender hears of, and `messages` what it hears.
 //! - IPv4 packets that are too large are dropped, not fragmented (RFC 1812, 5.2.6). Fragments for the router itself are not
 //!   reassembled, so none is answered (4.2.2.7).
 //! - The version and the checksum of the IPv4 header are not verified (5.2.2). The checksum is updated, not computed anew
@@ -43,8 +43,10 @@ mod packet;
 mod path;
 mod table;
 
+pub(crate) use addresses::{is_link_local, is_martian};
 pub(crate) use choices::Choices;
 pub use objects::{
     Network, PolicyAction, PolicyMatch, Reach, Route, RoutePolicy, Router, RouterPort, Target,
 };
+pub(crate) use packet::Routed;
 pub use path::{Dropped, ROUTER_BUDGET, Why};

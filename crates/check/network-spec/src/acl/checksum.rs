@@ -3,7 +3,12 @@
 use std::net::IpAddr;
 
 /// Whether bytes that contain their checksum are intact.
-pub(super) fn is_intact(parts: &[&[u8]]) -> bool {
+pub(crate) fn is_intact(parts: &[&[u8]]) -> bool {
+    checksum_of(parts) == 0
+}
+
+/// The checksum of bytes whose field for it is zero.
+pub(crate) fn checksum_of(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u32;
     for part in parts {
         for pair in part.chunks(2) {
@@ -13,11 +18,11 @@ pub(super) fn is_intact(parts: &[&[u8]]) -> bool {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    sum == 0xffff
+    !(sum as u16)
 }
 
 /// Whether a payload of IP is intact, whose checksum covers the addresses too (RFC 9293, 3.1; RFC 8200, 8.1).
-pub(super) fn is_intact_between((src, dst): (IpAddr, IpAddr), protocol: u8, payload: &[u8]) -> bool {
+pub(crate) fn is_intact_between((src, dst): (IpAddr, IpAddr), protocol: u8, payload: &[u8]) -> bool {
     let octets = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),

@@ -283,15 +283,15 @@ fn is_sound(between: (IpAddr, IpAddr), protocol: u8, is_icmp: bool, payload: &[u
 }
 
 /// The connection of the packet that an error contains the beginning of: its header and eight bytes more, or as much as fits
-/// (RFC 792; RFC 4443, 2.4 c).
+/// (RFC 792; RFC 4443, 2.4 c). Of a fragment, nobody knows the connection.
 fn about(is_ipv4: bool, inside: &[u8]) -> Option<Tuple> {
     const IPV6_HEADER: usize = 40;
     const PAYLOAD_SHOWN: usize = 8;
     let (src, dst, protocol, payload): (IpAddr, IpAddr, u8, &[u8]) = if is_ipv4 {
         let header: [u8; IPV4_HEADER] = chunk(inside, 0)?;
         let length = usize::from(header[0] & 0xf) * 4;
-        let is_later = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
-        if header[0] >> 4 != 4 || length < IPV4_HEADER || is_later {
+        let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+        if header[0] >> 4 != 4 || length < IPV4_HEADER || is_fragment {
             return None;
         }
         let address = |at| chunk::<4>(&header, at).map(|octets| IpAddr::from(Ipv4Addr::from(octets)));
@@ -302,7 +302,8 @@ fn about(is_ipv4: bool, inside: &[u8]) -> Option<Tuple> {
             return None;
         }
         let address = |at| chunk::<16>(&header, at).map(|octets| IpAddr::from(Ipv6Addr::from(octets)));
-        (address(8)?, address(24)?, header[6], &inside[IPV6_HEADER..])
+        let (protocol, payload) = behind_extensions(header[6], &inside[IPV6_HEADER..])?;
+        (address(8)?, address(24)?, protocol, payload)
     };
     let is_icmp = protocol == if is_ipv4 { ICMP } else { ICMPV6 };
     let shown = || chunk::<PAYLOAD_SHOWN>(payload, 0);
@@ -315,4 +316,26 @@ fn about(is_ipv4: bool, inside: &[u8]) -> Option<Tuple> {
         _ => Ends::Machines,
     };
     Some(Tuple { src, dst, protocol, ends })
+}
+
+/// The protocol and the payload behind the extension headers of IPv6 (RFC 8200, 4). None if they are cut off, or of a fragment.
+fn behind_extensions(mut next: u8, mut rest: &[u8]) -> Option<(u8, &[u8])> {
+    const AUTHENTICATION: u8 = 51;
+    loop {
+        let units = rest.get(1).copied().map_or(0, usize::from);
+        let length = match next {
+            FRAGMENT => {
+                let [_, _, high, low, ..] = chunk::<8>(rest, 0)?;
+                if u16::from_be_bytes([high, low]) != 0 {
+                    return None;
+                }
+                8
+            }
+            0 | 43 | 60 => (units + 1) * 8,
+            AUTHENTICATION => (units + 2) * 4,
+            _ => return Some((next, rest)),
+        };
+        next = *rest.first()?;
+        rest = rest.get(length..)?;
+    }
 }

@@ -55,7 +55,7 @@ pub enum Direction {
 pub enum AclAction {
     /// They are dropped.
     Drop,
-    /// As drop, for now.
+    /// They are dropped, and their sender hears of it.
     Reject,
     /// They pass, and what answers them passes too.
     AllowRelated,

@@ -12,6 +12,8 @@ use super::tuple::{Ends, Tuple};
 use super::verdict::Verdict;
 use crate::Model;
 use crate::frame::{Frame, is_group};
+use crate::messages::{By, Notice, Owed};
+use crate::world::Mac;
 
 /// The state of connections, and what ACLs have done with the last frame.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +50,8 @@ pub struct Judged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Possible {
     passes: bool,
+    /// Whether an ACL rejects it.
+    rejects: bool,
     what: What,
     /// The connection to forget.
     forget: Option<Tuple>,
@@ -67,7 +71,16 @@ enum What {
 
 impl Possible {
     fn plain(passes: bool) -> Possible {
-        Possible { passes, what: What::Plain, forget: None, know: None }
+        Possible { passes, rejects: false, what: What::Plain, forget: None, know: None }
+    }
+
+    fn by(verdict: Verdict) -> Possible {
+        Possible { rejects: verdict == Verdict::Reject, ..Possible::plain(verdict.passes()) }
+    }
+
+    /// The network drops it, and says nothing.
+    fn dropped(self) -> Possible {
+        Possible { passes: false, rejects: false, know: None, ..self }
     }
 
     /// The same, of a network that may know it or not.
@@ -102,6 +115,11 @@ impl Tracking {
     /// The state of a network of which nothing is known.
     pub(crate) fn any() -> Tracking {
         Tracking { connections: Connections::any(), ..Tracking::default() }
+    }
+
+    /// Whether nothing is known of connections.
+    pub(crate) fn may_be_any(&self) -> bool {
+        self.connections.may_be_any()
     }
 
     /// A frame begins.
@@ -199,10 +217,10 @@ impl Model {
             if is_old {
                 possible.insert(0, Possible::plain(false));
             }
-            return if self.choose(at.at, possible, is_silent) { fragments } else { Vec::new() };
+            return self.choose(at, possible, is_silent, fragments);
         }
         let possible = self.possibilities(&at, frame, bytes);
-        if self.choose(at.at, possible, is_silent) { vec![bytes.to_vec()] } else { Vec::new() }
+        self.choose(at, possible, is_silent, vec![bytes.to_vec()])
     }
 
     /// Everything that may become of a packet at a port. If the network may drop a frame for a group because of what it is, it does so
@@ -241,32 +259,55 @@ impl Model {
         self.world.is_stateful(port) && Headers::read(frame, bytes).tracked(frame, bytes) == Tracked::Fragment
     }
 
-    /// Takes one of the possibilities. Returns whether the packet passes.
-    fn choose(&mut self, at: At, mut possible: Vec<Possible>, is_silent: bool) -> bool {
+    /// Takes one of the possibilities. Returns those of the frames that pass: all or none.
+    fn choose(
+        &mut self,
+        at: Place<'_>,
+        mut possible: Vec<Possible>,
+        is_silent: bool,
+        frames: Vec<Vec<u8>>,
+    ) -> Vec<Vec<u8>> {
         possible.dedup();
         if self.tracking.connections.may_be_any() {
-            return possible.iter().any(|possible| possible.passes);
+            return if possible.iter().any(|possible| possible.passes) { frames } else { Vec::new() };
         }
         let number = if possible.len() > 1 { self.choices.decide(possible.len()) } else { 0 };
-        let Some(mut chosen) = possible.get(number).copied() else { return true };
+        let Some(mut chosen) = possible.get(number).copied() else { return frames };
         if is_silent {
             chosen = chosen.doubted();
         }
         self.tracking.note(&chosen);
+        if chosen.rejects && !is_silent {
+            self.reject(&at, &frames);
+        }
         if let Some(first) = chosen.forget {
-            self.tracking.connections.forget(&at, first);
+            self.tracking.connections.forget(&at.at, first);
         }
         if let Some((first, known)) = chosen.know {
-            self.tracking.connections.remember(at, first, known);
+            self.tracking.connections.remember(at.at, first, known);
         }
-        chosen.passes
+        if chosen.passes { frames } else { Vec::new() }
+    }
+
+    /// The sender of rejected frames is to hear of it. A port rejects what is for its own addresses: what is flooded to it may be for others.
+    fn reject(&mut self, at: &Place<'_>, frames: &[Vec<u8>]) {
+        let own: Vec<Mac> = match (at.direction, self.world.ports.get(at.port)) {
+            (Direction::ToPort, Some(port)) => port.addresses.iter().map(|address| address.mac).collect(),
+            _ => Vec::new(),
+        };
+        let is_own = |frame: &&Vec<u8>| own.iter().any(|mac| frame.starts_with(mac));
+        for frame in frames.iter().filter(|frame| at.direction == Direction::FromPort || is_own(frame)) {
+            let (host, port) = at.at.clone();
+            let by = By::Acls(at.direction);
+            self.messages.owe(Owed { host, port, bytes: frame.clone(), notice: Notice::Rejected, by });
+        }
     }
 
     fn judge(&self, at: &Place<'_>, frame: &Frame, bytes: &[u8]) -> Judgement {
         let headers = Headers::read(frame, bytes);
         let verdict = |headers: &Headers| self.world.verdict(at.port, at.direction, headers);
         let of = |possible, is_doubtful| Judgement { possible, is_doubtful };
-        let stateless = || vec![Possible::plain(verdict(&headers) != Verdict::Drop)];
+        let stateless = || vec![Possible::by(verdict(&headers))];
         if !self.world.is_stateful(at.port) {
             return of(stateless(), false);
         }
@@ -308,7 +349,7 @@ impl Model {
                 if at.direction == Direction::FromPort { Direction::ToPort } else { Direction::FromPort };
             let may_reply =
                 [at.direction, other].into_iter().any(|begun| self.may_be(at, begun, tuple.reversed()));
-            return vec![Possible::plain(verdict != Verdict::Drop || may_reply)];
+            return vec![Possible::plain(verdict.passes() || may_reply)];
         }
         let Some(found) = self.tracking.connections.find(&at.at, tuple) else {
             return self.of_new(at, tuple, segment, verdict, None);
@@ -340,19 +381,21 @@ impl Model {
     /// direction, but about the first packet: an edit that forbids a connection cuts its replies.
     fn of_known(&self, at: &Place<'_>, found: Found, segment: Segment, verdict: Verdict) -> Vec<Possible> {
         let Found { first, known, is_reply } = found;
-        let passes =
-            if is_reply { self.may_be(at, known.direction, first) } else { verdict != Verdict::Drop };
+        let verdict = if is_reply { self.verdict_on(at, known.direction, first) } else { verdict };
+        let passes = verdict.passes();
         let going_on = self.tracking.connections.go_on(known, segment.ends());
         let what = if is_reply { What::Reply } else { What::Plain };
-        let usual = Possible { passes, what, forget: None, know: passes.then_some((first, going_on)) };
+        let usual = Possible { what, know: passes.then_some((first, going_on)), ..Possible::by(verdict) };
         // Who replies where the first packet came from may be asked about either direction.
         let is_odd = is_reply && known.direction == at.direction;
         // Nobody sends this in the direction of a first packet.
         let is_unasked = !is_reply && segment.answers_first();
         if is_odd || is_unasked {
+            let rejected = Possible { rejects: true, ..usual.dropped() };
             return vec![
-                Possible { passes: true, ..usual }.doubted(),
-                Possible { passes: false, know: None, ..usual },
+                Possible { passes: true, rejects: false, ..usual }.doubted(),
+                usual.dropped(),
+                rejected,
             ];
         }
         vec![usual]
@@ -360,7 +403,12 @@ impl Model {
 
     /// Whether the ACLs of a direction allow a connection with this first packet.
     fn may_be(&self, at: &Place<'_>, begun: Direction, first: Tuple) -> bool {
-        self.world.verdict(at.port, begun, &first.headers()) != Verdict::Drop
+        self.verdict_on(at, begun, first).passes()
+    }
+
+    /// What the ACLs of a direction say of a connection with this first packet.
+    fn verdict_on(&self, at: &Place<'_>, begun: Direction, first: Tuple) -> Verdict {
+        self.world.verdict(at.port, begun, &first.headers())
     }
 
     /// A packet that may begin a connection, in the place of one that is forgotten.
@@ -376,18 +424,18 @@ impl Model {
         let begins = match verdict {
             Verdict::Begin => !at.is_for_group,
             Verdict::Allow => !at.is_for_group && at.was_fragmented,
-            Verdict::Drop => false,
+            Verdict::Drop | Verdict::Reject => false,
         };
         let known = self.tracking.connections.begin(at.direction, segment, verdict == Verdict::Begin);
         let know = begins.then_some((tuple, known));
         let what = if verdict == Verdict::Begin { What::First } else { What::Plain };
-        let usual = Possible { passes: verdict != Verdict::Drop, what, forget, know };
+        let usual = Possible { what, forget, know, ..Possible::by(verdict) };
         if matches!(tuple.ends, Ends::Query { is_request: false, .. }) {
             // It answers nobody, and begins nothing.
-            return vec![Possible { know: None, ..usual }, Possible { passes: false, know: None, ..usual }];
+            return vec![Possible { know: None, ..usual }, usual.dropped()];
         }
         if segment.answers_first() || tuple == tuple.reversed() {
-            return vec![usual.doubted(), Possible { passes: false, know: None, ..usual }];
+            return vec![usual.doubted(), usual.dropped()];
         }
         vec![usual]
     }

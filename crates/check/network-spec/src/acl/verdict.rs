@@ -14,10 +14,19 @@ const LAST_TIER: u8 = 3;
 pub(super) enum Verdict {
     /// It is dropped, by an ACL or by the default.
     Drop,
+    /// It is dropped by an ACL, and its sender hears of it.
+    Reject,
     /// An ACL allows it, and nothing else.
     Allow,
     /// It may begin a connection: an ACL says so, or no ACL matches it and the default allows it.
     Begin,
+}
+
+impl Verdict {
+    /// Whether the packet may pass.
+    pub(super) fn passes(self) -> bool {
+        !matches!(self, Verdict::Drop | Verdict::Reject)
+    }
 }
 
 impl World {
@@ -58,7 +67,8 @@ impl World {
             // The strictest action is the least.
             let deciding = of_tier.min_by_key(|acl| (std::cmp::Reverse(acl.priority), acl.action));
             match deciding.map(|acl| acl.action) {
-                Some(AclAction::Drop | AclAction::Reject) => return Verdict::Drop,
+                Some(AclAction::Drop) => return Verdict::Drop,
+                Some(AclAction::Reject) => return Verdict::Reject,
                 Some(AclAction::AllowRelated) => return Verdict::Begin,
                 Some(AclAction::Allow) => return Verdict::Allow,
                 Some(AclAction::Pass) | None => {}

@@ -88,6 +88,16 @@ impl Routed {
         })
     }
 
+    /// Whether it asks for an echo, and is whole.
+    pub(crate) fn asks_for_echo(&self) -> bool {
+        self.asks_for_echo
+    }
+
+    /// Whether it is a message of ICMP, of the version that the router speaks.
+    pub(crate) fn is_icmp(&self) -> bool {
+        self.protocol == if self.src.is_ipv4() { 1 } else { 58 }
+    }
+
     /// The length of the packet, without padding that follows it in the frame.
     pub(crate) fn length(&self) -> usize {
         self.carried.end - self.header

@@ -9,6 +9,7 @@ use super::packet::{Routed, address};
 use super::table::Way;
 use crate::Model;
 use crate::frame::Frame;
+use crate::messages::{By, Notice, Owed};
 use crate::model::{Arrival, Sent};
 
 /// How many routers a frame and the answer to it may enter. A frame that enters more is dropped: with a chain of at most half
@@ -54,8 +55,14 @@ pub enum Why {
 }
 
 impl Why {
-    /// Whether an ICMP error should tell the sender, except about what RFC 1812, 4.3.2.7, and RFC 4443, 2.4 (e), exclude.
-    /// None is sent; the packet is counted. What the configuration drops is dropped silently.
+    /// Whether an ICMP error tells the sender, except about what RFC 1812, 4.3.2.7, and RFC 4443, 2.4 (e), exclude, and:
+    ///
+    /// - A router knows what ICMP is: what it has no answer to, it drops silently (RFC 1122, 3.2.2; RFC 4443, 2.4 b).
+    /// - Whether a machine has the address of a destination may be for a host to know to which its switch sends all that is for the network
+    ///   ([`Reach::Relay`](crate::Reach)). That host does not say.
+    /// - Nothing is said of what is for an anycast address, nor of what a router itself sends, nor of what goes to a network whose port is dead.
+    ///
+    /// What the configuration drops is dropped silently.
     pub fn owes_error(&self) -> bool {
         match self {
             // Time exceeded, unreachable, and packet too big or fragmentation needed.
@@ -63,6 +70,23 @@ impl Why {
             Why::NotIp | Why::Martian | Why::Group | Why::LinkLocal => false,
             Why::Policy(_) | Why::Discarded | Why::Budget => false,
         }
+    }
+}
+
+/// Why a router does not send a packet, and what it says of it.
+pub(crate) struct Unsent {
+    why: Why,
+    notice: Option<Notice>,
+}
+
+impl From<Why> for Unsent {
+    fn from(why: Why) -> Unsent {
+        let notice = match why {
+            Why::NoRoute => Some(Notice::NoRoute),
+            Why::Unresolved => Some(Notice::Unreachable),
+            _ => None,
+        };
+        Unsent { why, notice }
     }
 }
 
@@ -117,6 +141,13 @@ impl Model {
         }
     }
 
+    /// The sender of a packet is to hear why the router of a port drops it.
+    fn owe(&mut self, sent: &Sent<'_>, port: &RouterPort, bytes: &[u8], notice: Notice) {
+        let by = By::Router { router: port.router.clone(), switch: sent.switch.to_owned() };
+        let (host, port) = (sent.host.to_owned(), sent.port.to_owned());
+        self.messages.owe(Owed { host, port, bytes: bytes.to_vec(), notice, by });
+    }
+
     fn route(&mut self, sent: &Sent<'_>, port: &RouterPort, out: &mut Vec<Arrival>) -> Result<(), Why> {
         if sent.routers == ROUTER_BUDGET {
             return Err(Why::Budget);
@@ -132,20 +163,28 @@ impl Model {
             return self.receive(sent, port, &packet, sent.bytes, out);
         }
         if self.is_anycast_of(&port.router, packet.dst) {
-            let (packet, bytes) = packet.to_unicast(port, sent.bytes).ok_or(Why::ForRouter)?;
+            // Of an address that is of many, no router says that it offers nothing there.
+            let unicast = packet.asks_for_echo().then(|| packet.to_unicast(port, sent.bytes)).flatten();
+            let (packet, bytes) = unicast.ok_or(Why::ForRouter)?;
             return self.receive(sent, port, &packet, &bytes, out);
         }
         if is_link_local(packet.src) || is_link_local(packet.dst) || packet.is_discovery {
             return Err(Why::LinkLocal);
         }
         if packet.hops <= 1 {
+            self.owe(sent, port, sent.bytes, Notice::Expired);
             return Err(Why::Expired);
         }
-        self.send(sent, &port.router, &packet, packet.forwarded(sent.bytes), out)
+        self.send(sent, &port.router, &packet, packet.forwarded(sent.bytes), out).map_err(|unsent| {
+            if let Some(notice) = unsent.notice {
+                self.owe(sent, port, sent.bytes, notice);
+            }
+            unsent.why
+        })
     }
 
     /// Whether an address is configured on a port of the router.
-    fn is_address_of(&self, router: &str, ip: IpAddr) -> bool {
+    pub(crate) fn is_address_of(&self, router: &str, ip: IpAddr) -> bool {
         self.world.ports_of_router(router).any(|(_, port)| port.networks.iter().any(|own| own.ip == ip))
     }
 
@@ -166,7 +205,12 @@ impl Model {
         bytes: &[u8],
         out: &mut Vec<Arrival>,
     ) -> Result<(), Why> {
-        let (answer, mut bytes) = packet.echo(bytes).ok_or(Why::ForRouter)?;
+        let Some((answer, mut bytes)) = packet.echo(bytes) else {
+            if !packet.is_icmp() {
+                self.owe(sent, port, bytes, Notice::Closed);
+            }
+            return Err(Why::ForRouter);
+        };
         if is_link_local(packet.src) || is_link_local(packet.dst) {
             address(&mut bytes, port.mac, sent.frame.src);
             if let Some(frame) = Frame::read(&bytes) {
@@ -174,24 +218,26 @@ impl Model {
             }
             return Ok(());
         }
-        self.send(sent, &port.router, &answer, bytes, out)
+        self.send(sent, &port.router, &answer, bytes, out).map_err(|unsent| unsent.why)
     }
 
     /// Sends a packet from a router: to its next hop, on the switch that leads there.
-    fn send(
+    pub(crate) fn send(
         &mut self,
         sent: &Sent<'_>,
         router: &str,
         packet: &Routed,
         mut bytes: Vec<u8>,
         out: &mut Vec<Arrival>,
-    ) -> Result<(), Why> {
+    ) -> Result<(), Unsent> {
         let hop = self.next_hop(router, packet)?;
-        let (egress, mac) = self.world.neighbour(router, hop).ok_or(Why::Unresolved)?;
+        let Some((egress, mac)) = self.world.neighbour(router, hop) else {
+            let says = self.world.says_unreachable(sent.host, router, hop);
+            return Err(Unsent { why: Why::Unresolved, notice: says.then_some(Notice::Unreachable) });
+        };
         let (egress, port) = (egress.to_owned(), self.world.router_ports[egress].clone());
-        let mtu = self.world.mtu(&port.switch);
-        if mtu.is_some_and(|mtu| packet.length() > usize::from(mtu)) {
-            return Err(Why::TooLarge);
+        if let Some(mtu) = self.world.mtu(&port.switch).filter(|mtu| packet.length() > usize::from(*mtu)) {
+            return Err(Unsent { why: Why::TooLarge, notice: Some(Notice::TooLarge(mtu)) });
         }
         address(&mut bytes, port.mac, mac);
         self.routed += 1;

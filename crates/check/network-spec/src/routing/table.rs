@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::objects::{Network, PolicyAction, RoutePolicy, RouterPort, Target};
+use super::objects::{Network, PolicyAction, Reach, RoutePolicy, RouterPort, Target};
 use super::packet::Routed;
 use super::path::Why;
 use crate::World;
@@ -98,6 +98,32 @@ impl World {
         let port = &self.router_ports[id];
         let mac = self.declared(port, ip)?;
         Some((id, mac))
+    }
+
+    /// Whether a router that sends from a host says that nobody has an address in a connected network. It does not where that is for another
+    /// host to know, and where the port is dead.
+    pub(crate) fn says_unreachable(&self, host: &str, router: &str, ip: IpAddr) -> bool {
+        let Some((id, _)) = self.connected(router, ip) else { return true };
+        let switch = &self.router_ports[id].switch;
+        self.localnet_of(switch).is_none() && !self.sends_to_relay(host, switch)
+    }
+
+    /// Whether a host sends what is for a switch to another host with ports of it. That is so if it has no ports of it itself, and all routers
+    /// there want it.
+    fn sends_to_relay(&self, host: &str, switch: &str) -> bool {
+        const MOST_DIRECT_PORTS: usize = 256;
+        let wants = |router: &str| match self.routers.get(router).map(|router| router.reach) {
+            Some(Reach::Relay) => true,
+            Some(Reach::Auto) => {
+                let switches: BTreeSet<&str> =
+                    self.ports_of_router(router).map(|(_, port)| port.switch.as_str()).collect();
+                switches.iter().map(|switch| self.ports_of(switch).count()).sum::<usize>() > MOST_DIRECT_PORTS
+            }
+            Some(Reach::Direct) | None => false,
+        };
+        !self.knows(host, switch)
+            && self.routers_on(switch).all(|(_, port)| wants(&port.router))
+            && self.hosts_of(switch).into_iter().any(|relay| self.tunnel(host, relay).is_some())
     }
 
     /// The MAC of an address on the switch of a router's port: of a port that declares the address, on whatever host it is or on

@@ -12,6 +12,7 @@ mod frames;
 mod guard;
 mod learning;
 mod localnet;
+mod messages;
 mod migrations;
 mod neighbours;
 mod prefixes;

@@ -12,7 +12,7 @@ use crate::sentences::acls::{Drop, ToPort, acl, at};
 use crate::sentences::frames::{arp, discovery, frame, mac, tag, unknown as any};
 use crate::sentences::worlds::{on_vlan, send_any, unknown, world};
 
-fn ip(text: &str) -> IpAddr {
+pub(super) fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
@@ -22,7 +22,7 @@ fn net(text: &str) -> Network {
 }
 
 /// The MAC of a router's port.
-fn port_mac(number: u8) -> Mac {
+pub(super) fn port_mac(number: u8) -> Mac {
     [2, 0, 0, 0, 0xff, number]
 }
 
@@ -32,7 +32,7 @@ fn port(switch: &str, number: u8, ips: &[&str]) -> Port {
     Port { switch: switch.into(), addresses: vec![address], ..Port::default() }
 }
 
-fn connect(world: &mut World, router: &str, switch: &str, number: u8, networks: &[&str]) {
+pub(super) fn connect(world: &mut World, router: &str, switch: &str, number: u8, networks: &[&str]) {
     world.routers.entry(router.into()).or_default();
     world.switches.entry(switch.into()).or_default();
     let networks = networks.iter().map(|text| net(text)).collect();
@@ -40,7 +40,7 @@ fn connect(world: &mut World, router: &str, switch: &str, number: u8, networks: 
     world.router_ports.insert(format!("{router}-{switch}-{number}"), port);
 }
 
-fn route(world: &mut World, id: &str, router: &str, destination: &str, hops: &[&str]) {
+pub(super) fn route(world: &mut World, id: &str, router: &str, destination: &str, hops: &[&str]) {
     let target = match hops {
         [] => Target::Discard,
         hops => Target::NextHops(hops.iter().map(|text| ip(text)).collect()),
@@ -54,7 +54,7 @@ fn policy(world: &mut World, id: &str, priority: i64, matches: PolicyMatch, acti
 }
 
 /// `a` of blue on hv1, `b` of red on hv2, and `c` and `d` of red on hv1 and hv2, which router `r` connects.
-fn two_switches() -> World {
+pub(super) fn two_switches() -> World {
     let mut world = world(
         &[Encap::Geneve],
         &[
@@ -70,11 +70,17 @@ fn two_switches() -> World {
 }
 
 /// UDP from and to these ports, with this TTL, in a frame.
-fn udp(macs: (Mac, Mac), addresses: (&str, &str), ports: (u16, u16), hops: u8) -> Vec<u8> {
+pub(super) fn udp(macs: (Mac, Mac), addresses: (&str, &str), ports: (u16, u16), hops: u8) -> Vec<u8> {
     packet(macs, addresses, UDP, &frame_builder::udp_without_checksum(ports.0, ports.1, b"said"), hops)
 }
 
-fn packet(macs: (Mac, Mac), addresses: (&str, &str), protocol: u8, inside: &[u8], hops: u8) -> Vec<u8> {
+pub(super) fn packet(
+    macs: (Mac, Mac),
+    addresses: (&str, &str),
+    protocol: u8,
+    inside: &[u8],
+    hops: u8,
+) -> Vec<u8> {
     match (ip(addresses.0), ip(addresses.1)) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             frame(macs.0, macs.1, IPV4, &Ipv4 { ttl: hops, ..Ipv4::new(src, dst, protocol) }.packet(inside))
@@ -87,7 +93,7 @@ fn packet(macs: (Mac, Mac), addresses: (&str, &str), protocol: u8, inside: &[u8]
 }
 
 /// An echo request or reply.
-fn echo(macs: (Mac, Mac), addresses: (&str, &str), is_answer: bool, hops: u8) -> Vec<u8> {
+pub(super) fn echo(macs: (Mac, Mac), addresses: (&str, &str), is_answer: bool, hops: u8) -> Vec<u8> {
     if let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip(addresses.0), ip(addresses.1)) {
         let kind = if is_answer { 129 } else { 128 };
         let message = icmpv6(vec![kind, 0, 0, 0, 0, 7, 0, 1, 9, 9], src, dst);
@@ -98,10 +104,10 @@ fn echo(macs: (Mac, Mac), addresses: (&str, &str), is_answer: bool, hops: u8) ->
 }
 
 /// From `a` to its router.
-const TO_ROUTER: (Mac, Mac) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0xff, 1]);
+pub(super) const TO_ROUTER: (Mac, Mac) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0xff, 1]);
 
 /// From `a`, TTL 64, to this address.
-fn from_a(destination: &str) -> Vec<u8> {
+pub(super) fn from_a(destination: &str) -> Vec<u8> {
     let source = if ip(destination).is_ipv4() { "10.0.1.1" } else { "fd01::1" };
     udp(TO_ROUTER, (source, destination), (5, 6), 64)
 }
