@@ -70,7 +70,7 @@ use received::Received;
 ///
 /// `frame` may be the beginning of a longer one: an error quotes as much as is there. `mtu`, in bytes, is that of the next network, and counts
 /// for [`Reason::TooBig`] alone. The source of an error is the one of `addresses` in whose network the receiver is, or the first one of
-/// its IP version. Without any addresses, the destination of the packet answers itself.
+/// its IP version. Without any addresses, or if the destination says it, the destination of the packet answers itself.
 ///
 /// # Errors
 /// The packet must not be answered, or cannot be.
@@ -91,12 +91,11 @@ pub fn answer_error(
 
 /// The source of an error.
 fn source(received: &Received<'_>, reason: Reason, addresses: &[Address]) -> Result<IpAddr, Silence> {
-    let mut own = addresses.iter().filter(|own| own.address.is_ipv4() == received.from.is_ipv4());
-    // The sender knows a router by the address that it has asked for a port.
-    let is_asked = reason.is_of_destination() && own.clone().any(|own| own.address == received.to);
-    if addresses.is_empty() || is_asked {
+    // The sender knows a router by the address that it has asked for a port, whichever port of the router has it (RFC 4443, 2.2 (a)).
+    if addresses.is_empty() || reason.is_of_destination() {
         return Ok(received.to);
     }
+    let mut own = addresses.iter().filter(|own| own.address.is_ipv4() == received.from.is_ipv4());
     let near = own.clone().find(|own| own.connects(received.from));
     let source = near.or_else(|| own.next()).ok_or(Silence::NoAddress)?.address;
     if source == received.from { Err(Silence::FromItself) } else { Ok(source) }

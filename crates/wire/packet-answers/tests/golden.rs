@@ -104,25 +104,27 @@ fn message(asked: &str, reason: Reason) -> (IpAddr, u8, u8, [u8; 4]) {
 #[test]
 fn each_reason_has_its_type_and_code() {
     let (router4, router6): (IpAddr, IpAddr) = ("10.0.1.254".parse().unwrap(), "fd01::fe".parse().unwrap());
+    // Of what is closed or rejected speaks the address that was asked.
+    let (asked4, asked6): (IpAddr, IpAddr) = ("10.0.2.1".parse().unwrap(), "fd02::1".parse().unwrap());
     let none = [0; 4];
     assert_eq!(message(UDP4, Reason::NoRoute), (router4, 3, 0, none));
     assert_eq!(message(UDP4, Reason::HostUnreachable), (router4, 3, 1, none));
-    assert_eq!(message(UDP4, Reason::Closed), (router4, 3, 3, none));
+    assert_eq!(message(UDP4, Reason::Closed), (asked4, 3, 3, none));
     assert_eq!(message(UDP4, Reason::TooBig), (router4, 3, 4, [0, 0, 0x05, 0x78]));
-    assert_eq!(message(UDP4, Reason::Rejected), (router4, 3, 13, none));
+    assert_eq!(message(UDP4, Reason::Rejected), (asked4, 3, 13, none));
     assert_eq!(message(UDP6, Reason::NoRoute), (router6, 1, 0, none));
     assert_eq!(message(UDP6, Reason::HostUnreachable), (router6, 1, 3, none));
-    assert_eq!(message(UDP6, Reason::Closed), (router6, 1, 4, none));
+    assert_eq!(message(UDP6, Reason::Closed), (asked6, 1, 4, none));
     assert_eq!(message(UDP6, Reason::TooBig), (router6, 2, 0, [0, 0, 0x05, 0x78]));
-    assert_eq!(message(UDP6, Reason::Rejected), (router6, 1, 1, none));
+    assert_eq!(message(UDP6, Reason::Rejected), (asked6, 1, 1, none));
     // SCTP: no port is closed, but the protocol is unknown. The pointer leads to its number.
     let sctp4 = UDP4.replace("01 11", "01 84");
-    assert_eq!(message(&sctp4, Reason::Closed), (router4, 3, 2, none));
+    assert_eq!(message(&sctp4, Reason::Closed), (asked4, 3, 2, none));
     let sctp6 = UDP6.replace("000c 11 01", "000c 84 01");
-    assert_eq!(message(&sctp6, Reason::Closed), (router6, 4, 1, [0, 0, 0, 6]));
+    assert_eq!(message(&sctp6, Reason::Closed), (asked6, 4, 1, [0, 0, 0, 6]));
     let behind_options =
         UDP6.replace("000c 11 01", "0014 3c 01").replace("c350 829a", "8400010400000000 c350 829a");
-    assert_eq!(message(&behind_options, Reason::Closed), (router6, 4, 1, [0, 0, 0, 40]));
+    assert_eq!(message(&behind_options, Reason::Closed), (asked6, 4, 1, [0, 0, 0, 40]));
 }
 
 #[test]
@@ -132,6 +134,8 @@ fn the_source_is_the_address_that_was_asked_or_the_nearest_or_the_first() {
     let to_other_port = UDP4.replace("0a000201", "ac100001");
     assert_eq!(from(&to_other_port, Reason::Closed), "172.16.0.1", "the address that was asked");
     assert_eq!(from(&to_other_port, Reason::TimeExceeded), "10.0.1.254");
+    let beyond = UDP4.replace("0a000201", "0a000963");
+    assert_eq!(from(&beyond, Reason::Closed), "10.0.9.99", "the router has it on another switch");
     // Nobody's addresses: the destination rejects by itself.
     let own = answer(&question(UDP4), Reason::Rejected, 0, &[]).unwrap();
     assert_eq!(own.frame[26..30], [10, 0, 2, 1]);
