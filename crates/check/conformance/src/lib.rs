@@ -9,7 +9,7 @@
 //! here alone: rows, and the names of values in them.
 //!
 //! In reading order: [`world`] (numbers, changes), [`generate`] (random worlds and histories) with [`frames`], [`rows`] (a world for the
-//! rules), [`derivation`] and [`simulation`] (the rules on simulated hosts), [`oracle`] (what these observe, in the model's terms), [`run`]
+//! rules), [`derivation`] and [`simulation`] (the rules on simulated hosts), [`responder`] (the answers to what these hand over), [`oracle`] (what these observe, in the model's terms), [`run`]
 //! (a history in both), [`rehearsal`] (in the model alone), [`mod@check`] (the history of a seed), [`shrink`], [`report`].
 //!
 //! Left out on purpose: real switches (`flow-simulator` is checked against those), and sockets. A change is in force everywhere
@@ -24,6 +24,7 @@ pub mod oracle;
 pub mod program;
 pub(crate) mod rehearsal;
 pub mod report;
+pub mod responder;
 pub mod rows;
 pub mod run;
 pub mod shrink;

@@ -80,6 +80,15 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
         Difference::Lost(why) => {
             let _ = writeln!(text, "A frame is lost: {why}");
         }
+        Difference::Messages { model, rules } => {
+            for (title, from, but) in
+                [("Only the model says", model, rules), ("Only the rules say", rules, model)]
+            {
+                for (place, said) in from.iter().filter(|saying| !but.contains(saying)) {
+                    let _ = writeln!(text, "{title}: at {place}: {said:02x?}");
+                }
+            }
+        }
         Difference::Frames { model, rules } => {
             list(&mut text, "Only the model delivers", model, rules);
             list(&mut text, "Only the rules deliver", rules, model);

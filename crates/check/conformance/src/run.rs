@@ -14,6 +14,7 @@ use test_random::Random;
 use crate::generate::{History, Place, Step};
 use crate::oracle;
 use crate::rehearsal::Filtered;
+use crate::responder::{self, Saying};
 use crate::silence::silence;
 use crate::simulation::{Hosts, Out, Passage, Simulation};
 use crate::world::{Change, NumberedWorld};
@@ -31,6 +32,13 @@ pub enum Difference {
         model: Vec<Out>,
         /// The frames that the rules deliver.
         rules: Vec<Out>,
+    },
+    /// Rules and model agree on the frames, and then say different things about them, or to others.
+    Messages {
+        /// What the model says.
+        model: Vec<Saying>,
+        /// What the rules say.
+        rules: Vec<Saying>,
     },
     /// While hosts change one after another, frames arrive that must not.
     Meanwhile(Box<Meanwhile>),
@@ -142,6 +150,8 @@ pub struct Count {
     pub past_silent: u64,
     /// Frames of which routers dropped a packet.
     pub undeliverable: u64,
+    /// Frames of which somebody heard.
+    pub answered: u64,
     /// What ACLs have done with frames.
     pub filtered: Filtered,
 }
@@ -161,6 +171,7 @@ impl std::ops::AddAssign for Count {
         self.routed_out += other.routed_out;
         self.past_silent += other.past_silent;
         self.undeliverable += other.undeliverable;
+        self.answered += other.answered;
         self.filtered += other.filtered;
     }
 }
@@ -363,7 +374,13 @@ impl Life {
         }
         let silent = silence(simulation.hosts_mut(), count.sent);
         let outcomes = self.outcomes(place, bytes);
-        let Passage { out: rules, copies } = simulation.pass(place, bytes).map_err(Difference::Lost)?;
+        let Passage { out: rules, mut copies, handed } =
+            simulation.pass(place, bytes).map_err(Difference::Lost)?;
+        let answers = responder::respond(simulation.hosts_mut(), handed).map_err(Difference::Lost)?;
+        for (hop, more) in answers.copies {
+            *copies.entry(hop).or_default() += more;
+        }
+        let said = responder::of_hosts(&answers.out);
         count.sent += 1;
         count.copies += copies.values().sum::<u64>();
         count.out += rules.len() as u64;
@@ -372,13 +389,20 @@ impl Life {
         let seen: Vec<Model> =
             outcomes.into_iter().filter(|(_, out)| *out == rules).map(|(model, _)| model).collect();
         let Some(model) = seen.first() else { return Err(Difference::Frames { model: first, rules }) };
+        let first = responder::of_model(model.messages());
+        let says_it = |model: &Model| responder::of_model(model.messages()) == said;
+        let seen: Vec<Model> = seen.into_iter().filter(says_it).collect();
+        let Some(model) = seen.first() else {
+            return Err(Difference::Messages { model: first, rules: said });
+        };
+        count.answered += u64::from(!said.is_empty());
         count.routed += u64::from(model.routed() > 0);
         count.routed_out += u64::from(model.routed() > 0 && !rules.is_empty());
         count.past_silent += u64::from(silent && model.routed() > 0 && !rules.is_empty());
         count.undeliverable += u64::from(!model.dropped().is_empty());
         count.filtered += Filtered { out: u64::from(!rules.is_empty()), ..Filtered::of(model) };
         // Who relays what routers send is for the rules to choose.
-        let for_routers = model.routed() > 0 || !model.dropped().is_empty();
+        let for_routers = model.met_router();
         let relayed = self.world.relays() && for_routers;
         let expected = model.copies().clone();
         let seen: Vec<Model> =

@@ -1,0 +1,86 @@
+//! The responders of the hosts: they answer what the flow tables hand over to them, and their answers go through the same tables.
+//!
+//! The answers are those of `packet-answers`, which the process on a real host asks too. Limits of rate are left out: each packet is answered.
+
+use std::collections::VecDeque;
+
+use flow_simulator::trace::HandedOver;
+use network_spec::{Arrival, Heard};
+use packet_answers::{CONTROLLER_ID, Instruction, Silence};
+
+use crate::oracle;
+use crate::simulation::{Hosts, Out, Passage};
+
+/// The most packets that one frame makes hosts hand over. More are answers that ask for answers.
+const MOST_HANDED_OVER: usize = 64;
+
+/// What arrives somewhere because of a frame, after the frame itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Said {
+    /// A message of the network.
+    Heard(Heard),
+    /// Any other frame.
+    Frame(Vec<u8>),
+}
+
+/// Something that arrives, and where.
+pub type Saying = (crate::Place, Said);
+
+fn said(bytes: &[u8]) -> Said {
+    Heard::read(bytes).map_or_else(|| Said::Frame(bytes.to_vec()), Said::Heard)
+}
+
+/// The messages of the model, sorted.
+pub fn of_model(messages: &[Arrival]) -> Vec<Saying> {
+    let saying = |arrival: &Arrival| (oracle::place(&arrival.at), said(&arrival.frame));
+    let mut all: Vec<Saying> = messages.iter().map(saying).collect();
+    all.sort();
+    all
+}
+
+/// The messages of the hosts, sorted.
+pub fn of_hosts(out: &[Out]) -> Vec<Saying> {
+    let mut all: Vec<Saying> = out.iter().map(|out| (out.at.clone(), said(&out.bytes))).collect();
+    all.sort();
+    all
+}
+
+/// Answers the packets that hosts have handed over, and those that they hand over because of the answers. Returns what arrives.
+///
+/// # Errors
+/// A flow asks for what no responder understands, an answer is lost, or the answers do not end.
+pub fn respond(hosts: &mut Hosts, handed: Vec<(String, HandedOver)>) -> Result<Passage, String> {
+    let mut all = Passage::default();
+    let mut waiting = VecDeque::from(handed);
+    let mut count = 0;
+    while let Some((host, handed)) = waiting.pop_front() {
+        count += 1;
+        if count > MOST_HANDED_OVER {
+            return Err(format!("{host}: answers do not end"));
+        }
+        let HandedOver { controller, bytes, key } = handed;
+        if controller.id != CONTROLLER_ID {
+            return Err(format!(
+                "{host}: a packet is handed over to {}, which is no responder",
+                controller.id
+            ));
+        }
+        let instruction =
+            Instruction::decode(&controller.userdata).map_err(|why| format!("{host}: {why}"))?;
+        let metadata = key.metadata();
+        let answer = match instruction.answer(&bytes, &metadata) {
+            Ok(answer) => answer,
+            Err(Silence::UnknownReason) => return Err(format!("{host}: {}", Silence::UnknownReason)),
+            Err(_) => continue,
+        };
+        let actions = instruction.actions_for(&metadata, &answer.loads);
+        let passage = hosts.send_out(&host, answer.frame, &actions)?;
+        all.out.extend(passage.out);
+        for (hop, copies) in passage.copies {
+            *all.copies.entry(hop).or_default() += copies;
+        }
+        waiting.extend(passage.handed);
+    }
+    all.out.sort();
+    Ok(all)
+}
