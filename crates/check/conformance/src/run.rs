@@ -428,7 +428,7 @@ impl Life {
         };
         let states = std::mem::take(&mut self.models);
         let outcomes = states.into_iter().flat_map(|mut model| {
-            if self.world.choices().next().is_some() || self.world.is_filtered() {
+            if !self.world.routers.is_empty() || self.world.is_filtered() {
                 return model.outcomes(&tap, bytes);
             }
             let arrivals = model.inject(&tap, bytes);

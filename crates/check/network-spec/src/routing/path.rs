@@ -60,6 +60,7 @@ impl Why {
     /// - A router knows what ICMP is: what it has no answer to, it drops silently (RFC 1122, 3.2.2; RFC 4443, 2.4 b).
     /// - Whether a machine has the address of a destination may be for a host to know to which its switch sends all that is for the network
     ///   ([`Reach::Relay`](crate::Reach)). That host does not say.
+    /// - A port that is nowhere keeps its addresses. Where the sender's host has no port of its switch, the router may say that nobody has them.
     /// - Nothing is said of what is for an anycast address, nor of what a router itself sends, nor of what goes to a network whose port is dead.
     ///
     /// What the configuration drops is dropped silently.
@@ -238,6 +239,10 @@ impl Model {
         let (egress, port) = (egress.to_owned(), self.world.router_ports[egress].clone());
         if let Some(mtu) = self.world.mtu(&port.switch).filter(|mtu| packet.length() > usize::from(*mtu)) {
             return Err(Unsent { why: Why::TooLarge, notice: Some(Notice::TooLarge(mtu)) });
+        }
+        let may_be_nobody = hop == packet.dst && self.world.may_say_nobody(sent.host, &port.switch, hop);
+        if may_be_nobody && self.choices.decide(2) == 1 {
+            return Err(Why::Unresolved.into());
         }
         address(&mut bytes, port.mac, mac);
         self.routed += 1;

@@ -7,7 +7,7 @@ use super::objects::{Network, PolicyAction, Reach, RoutePolicy, RouterPort, Targ
 use super::packet::Routed;
 use super::path::Why;
 use crate::World;
-use crate::world::Mac;
+use crate::world::{Mac, Port};
 
 /// The way of a packet from a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +106,17 @@ impl World {
         let Some((id, _)) = self.connected(router, ip) else { return true };
         let switch = &self.router_ports[id].switch;
         self.localnet_of(switch).is_none() && !self.sends_to_relay(host, switch)
+    }
+
+    /// Whether a router that sends from a host may say that nobody has an address, although a port declares it: the port is on no host that the
+    /// sender's host, which has no port of the switch, can send to.
+    pub(crate) fn may_say_nobody(&self, host: &str, switch: &str, ip: IpAddr) -> bool {
+        let declares = |port: &&Port| port.addresses.iter().any(|address| address.ips.contains(&ip));
+        let mut ports = self.ports_of(switch).filter(|(_, port)| declares(port));
+        let is_near = |port: &str| {
+            self.hosts_with(port).into_iter().any(|to| to == host || self.tunnel(host, to).is_some())
+        };
+        !self.knows(host, switch) && ports.next().is_some_and(|(port, _)| !is_near(port))
     }
 
     /// Whether a host sends what is for a switch to another host with ports of it. That is so if it has no ports of it itself, and all routers
