@@ -369,10 +369,12 @@ impl Model {
                     known.muddled = true;
                 }
             }
-            possible.push(Possible {
-                know: Some((found.first, found.known.muddled())),
-                ..Possible::plain(false)
-            });
+            let know = Some((found.first, found.known.muddled()));
+            possible.push(Possible { know, ..Possible::plain(false) });
+            // An ACL may say it, and the connection is known all the same.
+            if verdict == Verdict::Reject {
+                possible.push(Possible { know, ..Possible::by(verdict) });
+            }
         }
         possible
     }
