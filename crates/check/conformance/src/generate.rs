@@ -8,6 +8,7 @@ mod objects;
 mod others;
 mod routed_traffic;
 mod routing;
+mod said;
 mod traffic;
 
 use flow_simulator::Tunnelled;
@@ -175,6 +176,8 @@ struct Generator<'a> {
     others: Random,
     /// For hosts that are cordoned or drained alone.
     upkeep: Random,
+    /// For what the network says alone.
+    says: Random,
     style: Style,
     world: NumberedWorld,
     steps: Vec<Step>,
@@ -200,6 +203,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut acls = Random::new(limits.clone().below(u64::MAX) ^ 3);
     let mut others = Random::new(limits.clone().below(u64::MAX) ^ 5);
     let mut upkeep = Random::new(limits.clone().below(u64::MAX) ^ 6);
+    let says = Random::new(limits.clone().below(u64::MAX) ^ 7);
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
@@ -239,8 +243,21 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let style = if relayed { style.with_tunnels_everywhere() } else { style };
     let world = NumberedWorld::new(scattered);
     let (steps, made) = (Vec::new(), 0);
-    let mut generator =
-        Generator { random, limits, floods, moves, routes, acls, others, upkeep, style, world, steps, made };
+    let mut generator = Generator {
+        random,
+        limits,
+        floods,
+        moves,
+        routes,
+        acls,
+        others,
+        upkeep,
+        says,
+        style,
+        world,
+        steps,
+        made,
+    };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }
@@ -316,6 +333,7 @@ impl Generator<'_> {
             }
         }
         self.routers();
+        self.advertise();
         self.filters();
         // Sometimes one transaction for everything instead of one for each object.
         if self.random.chance(30) {
@@ -359,6 +377,9 @@ impl Generator<'_> {
             }
             if self.style.filtered {
                 self.filter();
+            }
+            if self.style.routed {
+                self.solicit();
             }
             match self.random.below(100) {
                 0..3 => {

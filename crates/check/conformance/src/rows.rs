@@ -144,12 +144,17 @@ fn routing(world: &World, object: &mut Add<'_>) {
             let address = network.to_string().parse().expect("an address and a length");
             Value::InterfaceAddress(address)
         });
-        let fields = [
+        let mut fields = vec![
             ("router", text(&port.router)),
             ("switch", text(&port.switch)),
             ("mac", Value::Mac(MacAddr(port.mac))),
             ("networks", list(networks)),
         ];
+        if let Some(ra) = world.ras.get(name) {
+            let dns = list(ra.dns.iter().map(|server| Value::Ip((*server).into())));
+            let said = [text(ra.mode.name()), ra.mtu.map_or(Value::None, int), dns];
+            fields.push(("ra", Value::Record(said.into())));
+        }
         object("router_port", name, &fields);
     }
     for (name, route) in &world.routes {

@@ -19,9 +19,8 @@ const ACLS: [&str; 7] = [
     "physical/identities.nlog",
 ];
 
-/// The files of rules whose flows ask the responder for what machines ask of their network.
-const SERVERS: [&str; 3] =
-    ["logical/dns/dns.nlog", "logical/routing/advertisements.nlog", "physical/request_meters.nlog"];
+/// The files of rules whose flows ask the responder for names, or for what ports with meters of their own ask of their network.
+const SERVERS: [&str; 2] = ["logical/dns/dns.nlog", "physical/request_meters.nlog"];
 
 /// A flow that does not fall under the entries of exactly one rule, with the entries.
 fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
@@ -94,7 +93,7 @@ fn each_flow_falls_under_entries_of_exactly_one_rule() {
     let of_acls =
         |entry: &Entry| entry.rules.iter().all(|rule| ACLS.iter().any(|name| rule.file.ends_with(name)));
     let entries = entries.filter(|(_, _, entry)| !of_acls(entry));
-    // Nor do they have servers and advertisements: what answers is no machine, and the model has no messages of it.
+    // Nor do they have servers: the model has no messages of these.
     let of_servers =
         |entry: &Entry| entry.rules.iter().all(|rule| SERVERS.iter().any(|name| rule.file.ends_with(name)));
     let entries = entries.filter(|(_, _, entry)| !of_servers(entry));

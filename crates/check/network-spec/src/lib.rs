@@ -64,7 +64,7 @@ mod world;
 pub use acl::{
     Acl, AclAction, AclDefault, AclPlace, AclProtocol, Direction, EtherType, Judged, PacketMatch, Peers,
 };
-pub use messages::{Heard, Says};
+pub use messages::{Heard, Ra, RaMode, Says};
 pub use model::{Arrival, Model, Tap};
 pub use problems::{MOST_LOCAL_PORTS, Problem};
 pub use routing::{

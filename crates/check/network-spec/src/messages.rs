@@ -10,10 +10,13 @@
 //!   its port. Where it was to leave, the answer is a packet from the port that it was for, which has not asked for it: its own ACLs and its
 //!   port security are not asked. A port rejects only what is for its own MAC addresses: a copy of a flood may be for others, who take it.
 //! - A whole TCP segment for the destination is reset (RFC 9293, 3.10.7.1), everything else is answered by an error ([`error`]).
+//! - A router's port that advertises answers each valid solicitation of a port of its switch, whatever ACLs say of the answer
+//!   ([`advertisement`]). What it sends to all of them from time to time is left out.
 //! - Nobody hears of what RFC 1122, 3.2.2, RFC 1812, 4.3.2.7, and RFC 4443, 2.4 (e), exclude ([`received`]).
 //!
 //! Left out: limits of rate. Here, all responders run, and answer everything that they should.
 
+mod advertisement;
 mod error;
 mod meaning;
 mod received;
@@ -27,6 +30,7 @@ use crate::model::{Arrival, Sent};
 use crate::routing::{Routed, RouterPort, is_link_local};
 use crate::{Model, World};
 
+pub use advertisement::{Ra, RaMode};
 pub use meaning::{Heard, Says};
 use received::Received;
 
@@ -81,6 +85,8 @@ pub(crate) enum By {
 pub(crate) struct Messages {
     owed: VecDeque<Owed>,
     arrived: Vec<Arrival>,
+    /// What goes straight to a port of a host.
+    straight: Vec<(String, String, Vec<u8>)>,
     /// Whether a router could not send one.
     unsent: bool,
 }
@@ -106,9 +112,19 @@ impl Model {
         self.routed > 0 || !self.dropped.is_empty() || self.messages.unsent
     }
 
+    /// The routers of its switch are to answer a frame, if it asks for them.
+    pub(crate) fn answer_solicitation(&mut self, sent: &Sent<'_>) {
+        for bytes in self.world.advertisements(sent) {
+            self.messages.straight.push((sent.host.to_owned(), sent.port.to_owned(), bytes));
+        }
+    }
+
     /// Sends the messages that are owed. One may owe another.
     pub(crate) fn send_messages(&mut self) {
         let mut out = Vec::new();
+        for (host, port, bytes) in std::mem::take(&mut self.messages.straight) {
+            self.hand_over(&host, &port, &bytes, &mut out);
+        }
         while let Some(owed) = self.messages.owed.pop_front() {
             let Some(received) = Received::read(&owed.bytes) else { continue };
             match &owed.by {

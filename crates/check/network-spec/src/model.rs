@@ -303,6 +303,10 @@ impl Model {
             }
             return;
         }
+        if own.is_some() {
+            self.answer_solicitation(sent);
+        }
+        let own = self.world.ports.get(port);
         let of_router = || self.world.answer_of_router(switch, frame, bytes);
         match own.and_then(|own| self.answer(switch, own, frame, bytes).or_else(of_router)) {
             // The asker gets the answer, even if its port security would drop such a frame from another port.

@@ -8,6 +8,7 @@ use std::time::Duration;
 pub use tunnel_encap::Encap;
 
 use crate::acl::{Acl, AclDefault};
+use crate::messages::Ra;
 use crate::routing::{Network, Route, RoutePolicy, Router, RouterPort};
 
 /// An Ethernet address.
@@ -33,6 +34,8 @@ pub struct World {
     pub routers: BTreeMap<String, Router>,
     /// Ports of routers. None has the name of a port or localnet port.
     pub router_ports: BTreeMap<String, RouterPort>,
+    /// What ports of routers advertise, by port. Each has networks of IPv6, and of 64 bits if machines are to make addresses.
+    pub ras: BTreeMap<String, Ra>,
     /// Static routes.
     pub routes: BTreeMap<String, Route>,
     /// Policy routes.

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use network_spec::{
-    Acl, AclDefault, Learning, Localnet, Network, Node, Port, Route, RoutePolicy, Router, RouterPort, Switch,
-    Tunnel, Zone,
+    Acl, AclDefault, Learning, Localnet, Network, Node, Port, Ra, Route, RoutePolicy, Router, RouterPort,
+    Switch, Tunnel, Zone,
 };
 
+use super::routing::may_advertise;
 use super::{AUDIENCES, NumberedWorld, audience, conflict, of_policy, of_route, routed};
 
 /// One change. An object of the same name is replaced.
@@ -43,6 +44,8 @@ pub enum Change {
     RouterPort(String, RouterPort),
     /// Removes a port of a router.
     NoRouterPort(String),
+    /// What a port of a router advertises, or that it advertises nothing.
+    Advertise(String, Option<Ra>),
     /// Adds a route.
     Route(String, Route),
     /// Removes a route.
@@ -163,6 +166,7 @@ impl NumberedWorld {
             | Change::NoRouter(_)
             | Change::RouterPort(..)
             | Change::NoRouterPort(_)
+            | Change::Advertise(..)
             | Change::Route(..)
             | Change::NoRoute(_)
             | Change::Policy(..)
@@ -232,8 +236,13 @@ impl NumberedWorld {
                 self.label_port(&routed(&port.switch));
                 self.network.router_ports.insert(name, port);
             }
+            Change::Advertise(name, ra) => {
+                self.network.ras.remove(&name);
+                self.network.ras.extend(ra.map(|ra| (name, ra)));
+            }
             Change::NoRouterPort(name) => {
                 self.network.router_ports.remove(&name);
+                self.network.ras.remove(&name);
                 self.labels.ports.remove(&name);
             }
             Change::Route(name, route) => {
@@ -403,6 +412,11 @@ impl NumberedWorld {
             Change::NoRoute(name) => self.routes.contains_key(name),
             Change::Policy(_, policy) => self.accepts_policy(policy),
             Change::NoPolicy(name) => self.route_policies.contains_key(name),
+            Change::Advertise(name, ra) => {
+                let port = self.router_ports.get(name);
+                self.ras.get(name) != ra.as_ref()
+                    && port.is_some_and(|port| ra.as_ref().is_none_or(|ra| may_advertise(port, ra)))
+            }
             Change::Acl(..)
             | Change::NoAcl(_)
             | Change::AddressGroup(..)

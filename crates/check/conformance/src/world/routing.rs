@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use network_spec::{PolicyAction, Reach, Route, RoutePolicy, RouterPort, Target};
+use network_spec::{PolicyAction, Ra, RaMode, Reach, Route, RoutePolicy, RouterPort, Target};
 
 use super::NumberedWorld;
 
@@ -60,6 +60,7 @@ impl NumberedWorld {
         !self.is_taken(&port.switch, name, &port.address())
             && !port.networks.is_empty()
             && (0..port.networks.len()).all(apart)
+            && self.ras.get(name).is_none_or(|ra| may_advertise(port, ra))
             && one_tenant(tenants.chain([&router.tenant]))
     }
 
@@ -98,6 +99,12 @@ impl NumberedWorld {
             && policy.action != PolicyAction::Reroute(Vec::new())
             && policy.hops().iter().all(|hop| hop.is_ipv4() == policy.hops()[0].is_ipv4())
     }
+}
+
+/// Whether a port has the networks for what it advertises.
+pub(super) fn may_advertise(port: &RouterPort, ra: &Ra) -> bool {
+    let mut v6 = port.networks.iter().filter(|network| network.ip.is_ipv6());
+    if ra.mode == RaMode::Stateful { v6.next().is_some() } else { v6.any(|network| network.length == 64) }
 }
 
 fn distinct(hops: &[IpAddr]) -> bool {

@@ -28,6 +28,8 @@ impl fmt::Display for Change {
             Change::NoRouter(name) => write!(f, "no router {name}"),
             Change::RouterPort(name, port) => write!(f, "router port {name} {port}"),
             Change::NoRouterPort(name) => write!(f, "no router port {name}"),
+            Change::Advertise(name, Some(ra)) => write!(f, "router port {name} advertises {ra}"),
+            Change::Advertise(name, None) => write!(f, "router port {name} advertises nothing"),
             Change::Route(name, route) => write!(f, "route {name} {route}"),
             Change::NoRoute(name) => write!(f, "no route {name}"),
             Change::Policy(name, policy) => write!(f, "policy {name} {policy}"),
@@ -73,6 +75,9 @@ impl NumberedWorld {
         for (name, port) in &self.router_ports {
             let [own, switch] = [name, &routed(&port.switch)].map(|name| self.labels.port(name));
             writeln!(f, "router port {name} (label {own:#x}, of the switch {switch:#x}) {port}")?;
+        }
+        for (name, ra) in &self.ras {
+            writeln!(f, "{}", Change::Advertise(name.clone(), Some(ra.clone())))?;
         }
         for (name, route) in &self.routes {
             writeln!(f, "route {name} (label {:#x}) {route}", self.labels.port(&of_route(name)))?;

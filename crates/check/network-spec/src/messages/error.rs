@@ -26,7 +26,7 @@ pub(super) fn message(received: &Received<'_>, notice: Notice, source: IpAddr) -
     let source = if segment.is_some() { received.to } else { source };
     let packet = match (source, received.from) {
         (IpAddr::V4(from), IpAddr::V4(to)) => ipv4(from, to, protocol, inside),
-        (IpAddr::V6(from), IpAddr::V6(to)) => ipv6(from, to, protocol, inside),
+        (IpAddr::V6(from), IpAddr::V6(to)) => ipv6(from, to, protocol, inside, HOPS),
         _ => return None,
     };
     let ethernet = &received.frame[..14];
@@ -108,12 +108,13 @@ fn ipv4(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, mut inside: Vec<u8>) -> Vec<
     [header, inside].concat()
 }
 
-fn ipv6(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, mut inside: Vec<u8>) -> Vec<u8> {
+/// A packet of IPv6, with the checksum of what it carries.
+pub(super) fn ipv6(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, mut inside: Vec<u8>, hops: u8) -> Vec<u8> {
     let addresses = [from.octets(), to.octets()].concat();
     let length = inside.len() as u16;
     let sum = checksum_of(&[&addresses, &u32::from(length).to_be_bytes(), &[0, 0, 0, protocol], &inside]);
     put_sum(&mut inside, protocol, sum);
-    [&[0x60, 0, 0, 0][..], &length.to_be_bytes(), &[protocol, HOPS], &addresses, &inside].concat()
+    [&[0x60, 0, 0, 0][..], &length.to_be_bytes(), &[protocol, hops], &addresses, &inside].concat()
 }
 
 /// Writes the checksum of a message of ICMP, or of a segment.

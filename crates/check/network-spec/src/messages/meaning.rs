@@ -1,5 +1,6 @@
 //! What a message says to whoever gets it. Two messages that differ in what no RFC fixes, such as the TTL, mean the same.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::acl::is_intact;
@@ -47,6 +48,13 @@ pub enum Says {
         /// Its flags.
         flags: u8,
     },
+    /// A router advertisement.
+    Advertisement {
+        /// The hop limit, the flags, the lifetime of the router, and the two timers.
+        head: [u8; 12],
+        /// The options, in any order.
+        options: BTreeSet<Vec<u8>>,
+    },
 }
 
 impl Heard {
@@ -80,6 +88,7 @@ fn says(protocol: u8, payload: &[u8]) -> Option<Says> {
         (ICMP | ICMPV6, [kind, code, _, _, a, b, c, d, about @ ..]) if is_error(protocol, *kind) => {
             Some(Says::Error { kind: *kind, code: *code, rest: [*a, *b, *c, *d], about: about.to_vec() })
         }
+        (ICMPV6, [134, 0, _, _, head @ ..]) => advertisement(head),
         (TCP, [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, 0x50, flags, _, _, _, _, _, _]) => {
             const ACK: u8 = 0x10;
             let acknowledged = u32::from_be_bytes([*a0, *a1, *a2, *a3]);
@@ -101,4 +110,15 @@ fn is_error(protocol: u8, kind: u8) -> bool {
         ICMP => matches!(kind, 3 | 11 | 12),
         _ => kind < 128,
     }
+}
+
+fn advertisement(behind: &[u8]) -> Option<Says> {
+    let (head, mut rest) = behind.split_first_chunk::<12>()?;
+    let mut options = BTreeSet::new();
+    while let [_, units, ..] = rest {
+        let (option, behind) = rest.split_at_checked(usize::from(*units) * 8).filter(|_| *units > 0)?;
+        options.insert(option.to_vec());
+        rest = behind;
+    }
+    rest.is_empty().then_some(Says::Advertisement { head: *head, options })
 }

@@ -108,7 +108,7 @@ fn is_of_many(ip: IpAddr) -> bool {
 
 /// Where the extension headers of an IPv6 packet say which protocol follows them, and whether they are in an order that may be: hop-by-hop
 /// options come first (RFC 8200, 4.1).
-fn headers(bytes: &[u8], carried: Range<usize>) -> (usize, bool) {
+pub(super) fn headers(bytes: &[u8], carried: Range<usize>) -> (usize, bool) {
     const IPV6_HEADER: usize = 40;
     const AUTHENTICATION: u8 = 51;
     let (mut named_at, mut at, mut is_sound) = (ETHERNET + 6, ETHERNET + IPV6_HEADER, true);

@@ -3,6 +3,7 @@
 mod acl_states;
 mod acl_tracking;
 mod acls;
+mod advertisements;
 mod cordoned;
 mod disabled;
 mod exemptions;
