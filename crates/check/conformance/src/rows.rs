@@ -89,13 +89,10 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
         object("switch", name, &fields);
     }
     for (name, port) in &world.ports {
-        let addresses = port
-            .addresses
-            .iter()
-            .map(|one| {
-                let fixed = list(one.ips.iter().map(|ip| Value::Ip(*ip)));
-                record([Value::Mac(MacAddr(one.mac)), record([fixed, Value::None])])
-            });
+        let addresses = port.addresses.iter().map(|one| {
+            let fixed = list(one.ips.iter().map(|ip| Value::Ip(*ip)));
+            record([Value::Mac(MacAddr(one.mac)), record([fixed, Value::None])])
+        });
         let mut fields = vec![
             ("switch", text(&port.switch)),
             ("addresses", list(addresses)),

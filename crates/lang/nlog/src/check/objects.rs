@@ -256,7 +256,8 @@ fn field_path(
 /// The alternative that is a list, of a choice or of the choices in a type.
 fn listed(ty: &Type) -> Option<(usize, &Type)> {
     if let Some(alternatives) = ty.alternatives() {
-        let is_list = |(_, ty): &&(String, Type)| matches!(ty.base(), Type::Opt(of) if of.elements().is_some());
+        let is_list =
+            |(_, ty): &&(String, Type)| matches!(ty.base(), Type::Opt(of) if of.elements().is_some());
         let (name, _) = alternatives.fields.iter().find(is_list)?;
         return alternatives.field(name);
     }

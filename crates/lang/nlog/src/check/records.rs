@@ -137,11 +137,7 @@ impl Resolver<'_, '_> {
         };
         let mut value = Some(value);
         let nodes = choice.fields.iter().enumerate().map(|(other, (_, ty))| {
-            let absent = Node {
-                kind: NodeKind::Constant(Value::None),
-                ty: self.types.known(ty, span),
-                span,
-            };
+            let absent = Node { kind: NodeKind::Constant(Value::None), ty: self.types.known(ty, span), span };
             value.take_if(|_| other == at).unwrap_or(absent)
         });
         Node { kind: NodeKind::Apply(make, nodes.collect()), ty, span }

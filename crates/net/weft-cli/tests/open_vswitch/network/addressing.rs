@@ -208,11 +208,15 @@ fn machines_get_addresses_that_the_network_chooses_and_keep_them() {
     // A restart changes none, nor does another port, which gets another one.
     testbed.kill_controller().unwrap();
     testbed.start_controller().unwrap();
-    let third = "{kind: switch_port, id: three, switch: blue, addresses: [{mac: '02:00:00:00:40:03', ips: dynamic}]}";
+    let third =
+        "{kind: switch_port, id: three, switch: blue, addresses: [{mac: '02:00:00:00:40:03', ips: dynamic}]}";
     testbed.apply("third.yaml", third).unwrap();
     assert_eq!(["one", "two"].map(|port| given(&testbed, port, true)), chosen);
     let of_third = given(&testbed, "three", true);
-    assert!(!chosen.contains(&of_third) && !["10.40.0.254", "10.40.0.253"].contains(&of_third.as_str()), "{of_third}");
+    assert!(
+        !chosen.contains(&of_third) && !["10.40.0.254", "10.40.0.253"].contains(&of_third.as_str()),
+        "{of_third}"
+    );
 }
 
 /// A lease of 20 seconds is renewed after 10: by unicast to the server, which the machine looks up by ARP.
