@@ -85,12 +85,11 @@ impl Resolver<'_, '_> {
             let wanted = self.types.known(ty, declared.unwrap_or(field.span));
             let node = self.expr(value);
             let what = format!("field `{}` of `{}`", field.name, record.name);
-            let node = match alternative(ty, value) {
-                Some((choice, at)) => self.chosen(node, &choice, at, &what, declared),
-                None => {
-                    self.expect(&node, wanted, &what, declared);
-                    node
-                }
+            let node = if let Some((choice, at)) = alternative(ty, value) {
+                self.chosen(node, &choice, at, &what, declared)
+            } else {
+                self.expect(&node, wanted, &what, declared);
+                node
             };
             given[place] = Some((field.span, node));
         }
