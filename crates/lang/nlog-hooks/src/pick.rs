@@ -88,7 +88,7 @@ impl Pick {
         done.before.push((key.clone(), before, had));
         let number = bounds.and_then(|bounds| {
             let kept = had.filter(|number| bounds.contains(*number));
-            let was_reserved = before.is_some_and(|before| before.is_one());
+            let was_reserved = before.is_some_and(Bounds::is_one);
             if bounds.is_one() {
                 Some(bounds.low)
             } else {
