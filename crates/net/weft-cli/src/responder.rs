@@ -48,7 +48,7 @@ pub(crate) struct Responder {
     /// The socket of the database of the switch
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
-    /// A file that the responder of the bridge holds, so that no second one answers
+    /// A file that a responder locks, so that no second one answers
     #[arg(long, value_name = "FILE", default_value = LOCK, hide_default_value = true)]
     lock: PathBuf,
     /// What is logged: error, warn, info, debug or trace
