@@ -1,7 +1,9 @@
 //! Rows that end with the bounds of a number, and rows that end with the number: what `hold` and `pick` read and fill.
 
+use std::collections::BTreeMap;
+
 use nlog_data::quotation::quote_row;
-use nlog_data::{Row, Value};
+use nlog_data::{Row, TableDelta, Value};
 
 /// Between which numbers one is, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +37,7 @@ impl Bounds {
 ///
 /// # Errors
 /// The row does not end with bounds, or the low one is greater.
-pub(crate) fn parts(row: &Row) -> Result<(Row, Bounds), String> {
+fn parts(row: &Row) -> Result<(Row, Bounds), String> {
     let [key @ .., Value::Int(low), Value::Int(high)] = row.as_slice() else {
         return Err(format!("{} does not end with two numbers", quote_row(row)));
     };
@@ -46,6 +48,38 @@ pub(crate) fn parts(row: &Row) -> Result<(Row, Bounds), String> {
         ));
     }
     Ok((key.to_vec(), Bounds { low: *low, high: *high }))
+}
+
+/// The bounds that the changes of the source give keys, or take away.
+///
+/// # Errors
+/// A row does not end with bounds, or the low one is greater.
+pub(crate) fn changed(source: &TableDelta) -> Result<BTreeMap<Row, Option<Bounds>>, String> {
+    let mut bounds = BTreeMap::new();
+    for row in &source.delete {
+        bounds.insert(parts(row)?.0, None);
+    }
+    for row in &source.insert {
+        let (key, new) = parts(row)?;
+        bounds.insert(key, Some(new));
+    }
+    Ok(bounds)
+}
+
+/// The changes of the target, given what it had for these keys, and what it has.
+pub(crate) fn difference(
+    before: BTreeMap<Row, Option<i64>>,
+    after: impl Fn(&Row) -> Option<i64>,
+) -> TableDelta {
+    let mut target = TableDelta::default();
+    for (key, before) in before {
+        let after = after(&key);
+        if before != after {
+            target.delete.extend(before.map(|number| numbered(&key, number)));
+            target.insert.extend(after.map(|number| numbered(&key, number)));
+        }
+    }
+    target
 }
 
 /// A row of the target.

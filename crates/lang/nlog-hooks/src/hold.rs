@@ -8,7 +8,7 @@ use nlog_data::{Row, Table, TableDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::bounds::{Bounds, numbered, parts, target_parts};
+use crate::bounds::{Bounds, changed, difference, numbered, target_parts};
 use crate::hook::Hook;
 use crate::memory::{cells, row};
 
@@ -66,16 +66,8 @@ impl Hold {
         source: &TableDelta,
         done: &mut Pending,
     ) -> Result<BTreeMap<Row, Option<i64>>, String> {
-        let mut bounds: BTreeMap<Row, Option<Bounds>> = BTreeMap::new();
-        for row in &source.delete {
-            bounds.insert(parts(row)?.0, None);
-        }
-        for row in &source.insert {
-            let (key, new) = parts(row)?;
-            bounds.insert(key, Some(new));
-        }
         let mut before = BTreeMap::new();
-        for (key, bounds) in bounds {
+        for (key, bounds) in changed(source)? {
             before.insert(key.clone(), self.numbers.get(&key).copied());
             self.bind(&key, bounds, done);
         }
@@ -98,19 +90,6 @@ impl Hold {
         let keys = known.into_iter().chain(replaced.keys().cloned());
         Ok(keys.map(|key| (key.clone(), replaced.get(&key).copied())).collect())
     }
-
-    /// The changes of the target, given what it had for these keys.
-    fn difference(&self, before: BTreeMap<Row, Option<i64>>) -> TableDelta {
-        let mut target = TableDelta::default();
-        for (key, before) in before {
-            let after = self.numbers.get(&key).copied();
-            if before != after {
-                target.delete.extend(before.map(|number| numbered(&key, number)));
-                target.insert.extend(after.map(|number| numbered(&key, number)));
-            }
-        }
-        target
-    }
 }
 
 impl Hook for Hold {
@@ -125,7 +104,7 @@ impl Hook for Hold {
             }
         };
         self.pending.push(done);
-        before.map(|before| self.difference(before))
+        before.map(|before| difference(before, |key| self.numbers.get(key).copied()))
     }
 
     fn accept(&mut self) {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use self::numbers::Numbers;
-use crate::bounds::{Bounds, numbered, parts, target_parts};
+use crate::bounds::{Bounds, changed, difference, target_parts};
 use crate::hook::Hook;
 use crate::memory::{cells, row};
 
@@ -114,30 +114,14 @@ impl Pick {
         filled
     }
 
-    /// Follows the source. Returns the number of each key that may have another one now, as it was before.
-    fn change(
-        &mut self,
-        source: &TableDelta,
-        done: &mut Pending,
-    ) -> Result<BTreeMap<Row, Option<i64>>, String> {
-        let mut changed: BTreeMap<Row, Option<Bounds>> = BTreeMap::new();
-        for row in &source.delete {
-            changed.insert(parts(row)?.0, None);
-        }
-        for row in &source.insert {
-            let (key, new) = parts(row)?;
-            changed.insert(key, Some(new));
-        }
-        Ok(self.rebind(changed, done))
-    }
-
+    /// Binds keys. Returns the number of each key that may have another one now, as it was before.
     fn rebind(
         &mut self,
-        changed: BTreeMap<Row, Option<Bounds>>,
+        bounds: BTreeMap<Row, Option<Bounds>>,
         done: &mut Pending,
     ) -> BTreeMap<Row, Option<i64>> {
         let mut before: BTreeMap<Row, Option<i64>> = BTreeMap::new();
-        for (key, bounds) in changed {
+        for (key, bounds) in bounds {
             before.insert(key.clone(), self.numbers.of(&key));
             self.bind(&key, bounds, done);
         }
@@ -147,7 +131,7 @@ impl Pick {
         before
     }
 
-    /// The same after other numbers were restored: all keys have these, as far as their bounds allow.
+    /// Follows the source after other numbers were restored: all keys have these, as far as their bounds allow.
     fn adopt(
         &mut self,
         replaced: &Numbers,
@@ -156,32 +140,13 @@ impl Pick {
     ) -> Result<BTreeMap<Row, Option<i64>>, String> {
         let mut bounds: BTreeMap<Row, Option<Bounds>> =
             self.bounds.iter().map(|(key, bounds)| (key.clone(), Some(*bounds))).collect();
-        for row in &source.delete {
-            bounds.insert(parts(row)?.0, None);
-        }
-        for row in &source.insert {
-            let (key, new) = parts(row)?;
-            bounds.insert(key, Some(new));
-        }
+        bounds.extend(changed(source)?);
         for key in self.numbers.keys() {
             bounds.entry(key.clone()).or_default();
         }
         let touched = self.rebind(bounds, done);
         let keys = touched.into_keys().chain(replaced.keys().cloned());
         Ok(keys.map(|key| (key.clone(), replaced.of(&key))).collect())
-    }
-
-    /// The changes of the target, given what it had for these keys.
-    fn difference(&self, before: BTreeMap<Row, Option<i64>>) -> TableDelta {
-        let mut target = TableDelta::default();
-        for (key, before) in before {
-            let after = self.numbers.of(&key);
-            if before != after {
-                target.delete.extend(before.map(|number| numbered(&key, number)));
-                target.insert.extend(after.map(|number| numbered(&key, number)));
-            }
-        }
-        target
     }
 
     /// Puts these numbers back, and has the keys without one wait.
@@ -196,7 +161,7 @@ impl Hook for Pick {
     fn update(&mut self, source: &TableDelta, _tick: Option<u64>) -> Result<TableDelta, String> {
         let mut done = Pending::default();
         let before = match self.replaced.take() {
-            None => self.change(source, &mut done),
+            None => changed(source).map(|bounds| self.rebind(bounds, &mut done)),
             Some(replaced) => {
                 let before = self.adopt(&replaced, source, &mut done);
                 done.replaced = Some(replaced);
@@ -204,7 +169,7 @@ impl Hook for Pick {
             }
         };
         self.pending.push(done);
-        before.map(|before| self.difference(before))
+        before.map(|before| difference(before, |key| self.numbers.of(key)))
     }
 
     fn accept(&mut self) {
