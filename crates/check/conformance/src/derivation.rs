@@ -9,8 +9,8 @@ use nlog_dataflow::{Dataflow, Options};
 
 use crate::rows::{LABELS, Rows};
 
-/// Tables that say how the rules have divided work among hosts: it is for them to choose.
-const CHOICES: [&str; 5] = ["branch", "branch_leader", "relay", "uses_tree", "watched_relay"];
+/// Tables that say how the rules have divided work among hosts, and which addresses they have given: it is for them to choose.
+const CHOICES: [&str; 6] = ["branch", "branch_leader", "dynamic_ip", "relay", "uses_tree", "watched_relay"];
 
 /// Rows of output tables, by name.
 pub type Contents = BTreeMap<String, BTreeSet<Row>>;

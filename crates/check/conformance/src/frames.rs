@@ -2,6 +2,7 @@
 
 pub mod connections;
 mod inside;
+pub(crate) mod requests;
 mod routed;
 mod single_fault;
 

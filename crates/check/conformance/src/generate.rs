@@ -3,12 +3,14 @@
 mod changes;
 mod conversations;
 mod filtering;
+mod given;
 mod migrations;
 mod objects;
 mod others;
 mod routed_traffic;
 mod routing;
 mod said;
+mod services;
 mod traffic;
 
 use flow_simulator::Tunnelled;
@@ -18,6 +20,7 @@ use test_random::Random;
 use crate::world::{Change, NumberedWorld};
 use conversations::Speaker;
 
+pub use given::given_frame;
 pub use simulated_hosts::Place;
 
 /// One step of a history.
@@ -38,6 +41,8 @@ pub enum Step {
     Wait(u64),
     /// A frame is sent, if its place exists.
     Send(Place, Vec<u8>),
+    /// A frame is sent from or to a machine whose address the rules have given, the one of this seed, if there is such a machine.
+    SendGiven(u64),
     /// Somebody sends a packet to the tunnel endpoint of a host, which must not accept it. A packet that the host may accept
     /// by then is not sent.
     Forge(String, Tunnelled),
@@ -79,6 +84,12 @@ pub struct Size {
     pub filtered: u64,
     /// The percentage of those whose ports may keep connections.
     pub stateful: u64,
+    /// The percentage of networks with DHCP servers and DNS zones.
+    pub served: u64,
+    /// The percentage of those with ports whose addresses the network chooses. Frames for them need to know what the rules have chosen.
+    pub dynamic: u64,
+    /// The percentage of networks with routers whose ports on physical networks have gateways.
+    pub outside: u64,
 }
 
 impl Size {
@@ -92,6 +103,21 @@ impl Size {
         Size { routed: 50, filtered: 100, stateful: 100, ..Size::default() }
     }
 
+    /// The usual size, and all networks have servers, half of them routers or ACLs too.
+    pub fn served() -> Size {
+        Size { routed: 50, filtered: 50, stateful: 50, served: 100, ..Size::default() }
+    }
+
+    /// As [`Size::served`], and the network chooses addresses of ports.
+    pub fn dynamic() -> Size {
+        Size { dynamic: 100, ..Size::served() }
+    }
+
+    /// The usual size, and all networks have routers, with ports on physical networks.
+    pub fn outside() -> Size {
+        Size { routed: 100, outside: 100, filtered: 20, ..Size::default() }
+    }
+
     /// As [`Size::filtered`], but no port keeps connections.
     pub fn stateless() -> Size {
         Size { stateful: 0, ..Size::filtered() }
@@ -99,9 +125,20 @@ impl Size {
 }
 
 impl Default for Size {
-    /// Without routers and ACLs.
+    /// Without routers and ACLs. Some have servers.
     fn default() -> Size {
-        Size { hosts: 5, switches: 4, ports: 5, steps: 110, routed: 0, filtered: 0, stateful: 0 }
+        Size {
+            hosts: 5,
+            switches: 4,
+            ports: 5,
+            steps: 110,
+            routed: 0,
+            filtered: 0,
+            stateful: 0,
+            served: 30,
+            dynamic: 0,
+            outside: 0,
+        }
     }
 }
 
@@ -158,6 +195,12 @@ struct Style {
     /// The percentages of hosts that are cordoned and of those that are drained, and of steps before which one becomes so or no longer is.
     cordoned: u64,
     maintaining: u64,
+    /// Whether there are DHCP servers and DNS zones.
+    served: bool,
+    /// Whether the network chooses addresses of ports.
+    dynamic: bool,
+    /// Whether ports of routers on physical networks have gateways.
+    outside: bool,
 }
 
 struct Generator<'a> {
@@ -178,6 +221,8 @@ struct Generator<'a> {
     upkeep: Random,
     /// For what the network says alone.
     says: Random,
+    /// For DHCP servers, DNS zones and their clients alone.
+    services: Random,
     style: Style,
     world: NumberedWorld,
     steps: Vec<Step>,
@@ -190,6 +235,11 @@ impl Style {
     fn with_tunnels_everywhere(self) -> Style {
         let six = if self.six > 0 { 100 } else { 0 };
         Style { one_zone: true, six, one_by_one: 0, ..self }
+    }
+
+    /// The same, with enough physical networks. Hosts change together: what they have of each other's neighbours is not said meanwhile.
+    fn with_gateways(self) -> Style {
+        Style { physical: 60, one_by_one: 0, ..self }
     }
 }
 
@@ -204,11 +254,13 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut others = Random::new(limits.clone().below(u64::MAX) ^ 5);
     let mut upkeep = Random::new(limits.clone().below(u64::MAX) ^ 6);
     let says = Random::new(limits.clone().below(u64::MAX) ^ 7);
+    let mut services = Random::new(limits.clone().below(u64::MAX) ^ 8);
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
     let paired = relayed && Random::new(limits.clone().below(u64::MAX) ^ 4).chance(60);
     let scattered = random.chance(50);
+    let served = services.chance(size.served);
     let style = Style {
         size,
         alike: random.chance(70),
@@ -239,7 +291,11 @@ pub fn history(random: &mut Random, size: Size) -> History {
         parting: *others.pick(&[0, 0, 30, 60]),
         cordoned: *upkeep.pick(&[0, 0, 20, 60]),
         maintaining: *upkeep.pick(&[0, 0, 4, 12]),
+        served,
+        dynamic: served && size.dynamic > 0 && services.chance(size.dynamic),
+        outside: Random::new(limits.clone().below(u64::MAX) ^ 9).chance(size.outside),
     };
+    let style = if style.outside { style.with_gateways() } else { style };
     let style = if relayed { style.with_tunnels_everywhere() } else { style };
     let world = NumberedWorld::new(scattered);
     let (steps, made) = (Vec::new(), 0);
@@ -253,6 +309,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         others,
         upkeep,
         says,
+        services,
         style,
         world,
         steps,
@@ -276,6 +333,8 @@ impl Generator<'_> {
                 Change::Node(name, _) => taken.contains(&Change::NoNode(name.clone())),
                 Change::Router(name, _) => taken.contains(&Change::NoRouter(name.clone())),
                 Change::RouterPort(name, _) => taken.contains(&Change::NoRouterPort(name.clone())),
+                Change::Dhcp(name, _) => taken.contains(&Change::NoDhcp(name.clone())),
+                Change::DnsZone(name, _) => taken.contains(&Change::NoDnsZone(name.clone())),
                 Change::Route(name, _) => taken.contains(&Change::NoRoute(name.clone())),
                 Change::Policy(name, _) => taken.contains(&Change::NoPolicy(name.clone())),
                 Change::Acl(name, _) => taken.contains(&Change::NoAcl(name.clone())),
@@ -335,11 +394,16 @@ impl Generator<'_> {
         self.routers();
         self.advertise();
         self.filters();
+        self.serve();
         // Sometimes one transaction for everything instead of one for each object.
         if self.random.chance(30) {
             let all = self.steps.drain(..).flat_map(|step| match step {
                 Step::Change(changes) => changes,
-                Step::OneByOne { .. } | Step::Wait(_) | Step::Send(..) | Step::Forge(..) => Vec::new(),
+                Step::OneByOne { .. }
+                | Step::Wait(_)
+                | Step::Send(..)
+                | Step::SendGiven(_)
+                | Step::Forge(..) => Vec::new(),
             });
             let all = all.collect();
             self.steps.push(Step::Change(all));
@@ -380,6 +444,9 @@ impl Generator<'_> {
             }
             if self.style.routed {
                 self.solicit();
+            }
+            if self.style.served {
+                self.ask();
             }
             match self.random.below(100) {
                 0..3 => {
@@ -427,6 +494,9 @@ impl Generator<'_> {
     /// Adds a transaction that hosts follow one after another. Frames that make sense before it, and such that do
     /// afterwards, are sent meanwhile.
     fn one_by_one(&mut self, changes: Vec<Change>) {
+        if self.style.outside {
+            return self.change(changes);
+        }
         let order = self.random.below(1 << 32);
         let mut frames: Vec<_> = (0..3).filter_map(|_| self.some_frame()).collect();
         let before = self.steps.len();

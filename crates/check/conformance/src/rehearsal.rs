@@ -75,7 +75,7 @@ pub fn rehearse(history: &History) -> Filtered {
                 let out = model.inject(&oracle::tap(place), bytes);
                 count += Filtered { out: u64::from(!out.is_empty()), ..Filtered::of(&model) };
             }
-            Step::Send(..) | Step::Forge(..) => {}
+            Step::Send(..) | Step::SendGiven(_) | Step::Forge(..) => {}
         }
     }
     count

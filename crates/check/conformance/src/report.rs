@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::generate::{History, Step};
+use crate::generate::{History, Step, given_frame};
 use crate::run::{Difference, Failure, Meanwhile, OneSided};
 use crate::simulation::{Out, Simulation};
 
@@ -31,6 +31,17 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
             Step::Send(place, bytes) => {
                 let _ = writeln!(text, "{number:4}. {place} sends {}", hex(bytes));
             }
+            Step::SendGiven(seed) => match given_frame(&failure.world, *seed) {
+                Some((place, bytes)) if number == failure.step => {
+                    let _ = writeln!(text, "{number:4}. {place} sends {}", hex(&bytes));
+                }
+                _ => {
+                    let _ = writeln!(
+                        text,
+                        "{number:4}. frame {seed} from or to a port whose addresses the rules have given"
+                    );
+                }
+            },
             Step::Forge(host, forged) => {
                 let (from, encapsulation, key) = (forged.from, forged.encapsulation, forged.key);
                 let _ = writeln!(
@@ -72,7 +83,7 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
                 writeln!(text, "Copies between hosts: the model sends {model:?}, the rules send {rules:?}");
         }
         Difference::Choices(faults) => {
-            let _ = writeln!(text, "The replication trees or relays cannot be right: {faults:?}");
+            let _ = writeln!(text, "The replication trees, relays or addresses cannot be right: {faults:?}");
         }
         Difference::Mtu { switch, model, rules } => {
             let _ = writeln!(text, "MTU of {switch}: the model says {model:?}, the rules say {rules:?}");
@@ -97,6 +108,9 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
     }
     let crossing = match history.steps.get(failure.step) {
         Some(Step::Send(place, bytes)) => Some(simulation.trace(place, bytes)),
+        Some(Step::SendGiven(seed)) => {
+            given_frame(&failure.world, *seed).map(|(place, bytes)| simulation.trace(&place, &bytes))
+        }
         Some(Step::Forge(host, forged)) => Some(simulation.hosts().trace_tunnelled(host, forged)),
         _ => None,
     };

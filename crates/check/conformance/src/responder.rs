@@ -2,14 +2,14 @@
 //!
 //! The answers are those of `packet-answers`, which the process on a real host asks too. Limits of rate are left out: each packet is answered.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use flow_simulator::trace::HandedOver;
-use network_spec::{Arrival, Heard};
-use packet_answers::{CONTROLLER_ID, Instruction, Silence};
+use network_spec::{Arrival, Heard, Says};
+use packet_answers::{Answered, CONTROLLER_ID, Instruction, Silence};
 
 use crate::oracle;
-use crate::simulation::{Hosts, Out, Passage};
+use crate::simulation::{Hosts, Out};
 
 /// The most packets that one frame makes hosts hand over. More are answers that ask for answers.
 const MOST_HANDED_OVER: usize = 64;
@@ -21,6 +21,14 @@ pub enum Said {
     Heard(Heard),
     /// Any other frame.
     Frame(Vec<u8>),
+}
+
+impl Said {
+    /// Whether a DHCP server or a DNS zone says it.
+    pub(crate) fn is_of_server(&self) -> bool {
+        let Said::Heard(heard) = self else { return false };
+        matches!(heard.says, Says::Dhcpv4 { .. } | Says::Dhcpv6 { .. } | Says::Dns { .. })
+    }
 }
 
 /// Something that arrives, and where.
@@ -45,12 +53,23 @@ pub fn of_hosts(out: &[Out]) -> Vec<Saying> {
     all
 }
 
+/// What comes of the packets that hosts have handed over.
+#[derive(Default)]
+pub struct Response {
+    /// What arrives because of the answers, sorted.
+    pub said: Vec<Out>,
+    /// What arrives of the packets themselves: those of which the responder has read the name that they ask for, and which go on.
+    pub went_on: Vec<Out>,
+    /// The copies between hosts.
+    pub copies: BTreeMap<(String, String), u64>,
+}
+
 /// Answers the packets that hosts have handed over, and those that they hand over because of the answers. Returns what arrives.
 ///
 /// # Errors
 /// A flow asks for what no responder understands, an answer is lost, or the answers do not end.
-pub fn respond(hosts: &mut Hosts, handed: Vec<(String, HandedOver)>) -> Result<Passage, String> {
-    let mut all = Passage::default();
+pub fn respond(hosts: &mut Hosts, handed: Vec<(String, HandedOver)>) -> Result<Response, String> {
+    let mut all = Response::default();
     let mut waiting = VecDeque::from(handed);
     let mut count = 0;
     while let Some((host, handed)) = waiting.pop_front() {
@@ -75,12 +94,13 @@ pub fn respond(hosts: &mut Hosts, handed: Vec<(String, HandedOver)>) -> Result<P
         };
         let actions = instruction.actions_for(&metadata, &answer.loads);
         let passage = hosts.send_out(&host, answer.frame, &actions)?;
-        all.out.extend(passage.out);
+        let goes_on = answer.kind == Answered::DnsQuestion;
+        (if goes_on { &mut all.went_on } else { &mut all.said }).extend(passage.out);
         for (hop, copies) in passage.copies {
             *all.copies.entry(hop).or_default() += copies;
         }
         waiting.extend(passage.handed);
     }
-    all.out.sort();
+    all.said.sort();
     Ok(all)
 }

@@ -1,6 +1,7 @@
 //! A world as rows of the rules' input tables, as the controller would write them.
 
 mod filtering;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +11,9 @@ use nlog_data::{ObjectKind, Row, Value};
 use openflow_rs::MacAddr;
 pub use simulated_hosts::Reports;
 
-use crate::world::{AUDIENCES, NumberedWorld, audience, of_policy, of_route, routed};
+use crate::world::{
+    AUDIENCES, GATEWAY_LABELS, NumberedWorld, audience, of_gateway, of_policy, of_route, routed,
+};
 
 /// Rows by table.
 pub type Rows = BTreeMap<&'static str, BTreeSet<Row>>;
@@ -40,6 +43,7 @@ pub fn rows(
         let row = vec![text(host), text(port), text("error"), Value::Int(meter)];
         add(&mut rows, "allocated_meter", row);
     }
+    services::meters(world, &mut rows);
     for ((host, port), since) in &world.announced {
         add(&mut rows, "announced", vec![text(host), text(port), Value::Int(*since as i64)]);
     }
@@ -91,7 +95,9 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
     for (name, port) in &world.ports {
         let addresses = port.addresses.iter().map(|one| {
             let fixed = list(one.ips.iter().map(|ip| Value::Ip(*ip)));
-            record([Value::Mac(MacAddr(one.mac)), record([fixed, Value::None])])
+            let is_dynamic = port.dynamic.contains(&one.mac);
+            let ips = if is_dynamic { [Value::None, text("dynamic")] } else { [fixed, Value::None] };
+            record([Value::Mac(MacAddr(one.mac)), record(ips)])
         });
         let mut fields = vec![
             ("switch", text(&port.switch)),
@@ -118,6 +124,7 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
         object("localnet_port", name, &fields);
     }
     routing(world, &mut object);
+    services::services(world, &mut object);
     filtering::filtering(world, kinds, &mut object);
 }
 
@@ -151,6 +158,11 @@ fn routing(world: &World, object: &mut Add<'_>) {
             let dns = list(ra.dns.iter().map(|server| Value::Ip((*server).into())));
             let said = [text(ra.mode.name()), ra.mtu.map_or(Value::None, int), dns];
             fields.push(("ra", Value::Record(said.into())));
+        }
+        if !port.gateways.is_empty() {
+            let gateways =
+                port.gateways.iter().map(|(node, priority)| record([text(node), Value::Int(*priority)]));
+            fields.push(("gateways", list(gateways)));
         }
         object("router_port", name, &fields);
     }
@@ -229,6 +241,9 @@ fn labels(world: &NumberedWorld, rows: &mut Rows) {
     for (name, port) in &world.router_ports {
         tunnel("port", name, name);
         tunnel("routed", &port.switch, &routed(&port.switch));
+        for of_gateways in GATEWAY_LABELS.into_iter().filter(|_| !port.gateways.is_empty()) {
+            tunnel(of_gateways, name, &of_gateway(name, of_gateways));
+        }
     }
     for (name, _) in world.routes.iter().filter(|(_, route)| route.hops().len() > 1) {
         tunnel("route", name, &of_route(name));

@@ -11,7 +11,7 @@ use nlog::program::{Expr, HeadTerm, Rule};
 use nlog_data::{Row, Value};
 use test_random::Random;
 
-use crate::generate::{History, Place, Step};
+use crate::generate::{History, Place, Step, given_frame};
 use crate::oracle;
 use crate::rehearsal::Filtered;
 use crate::responder::{self, Saying};
@@ -49,7 +49,7 @@ pub enum Difference {
         /// The copies by the rules.
         rules: Copies,
     },
-    /// The rules choose replication trees or relays that cannot be right.
+    /// The rules choose replication trees, relays or addresses that cannot be right.
     Choices(Vec<String>),
     /// Rules and model disagree about the tunnel and patch ports that hosts must have.
     Ports(OneSided),
@@ -152,6 +152,10 @@ pub struct Count {
     pub undeliverable: u64,
     /// Frames of which somebody heard.
     pub answered: u64,
+    /// Requests that a DHCP server or a DNS zone answered.
+    pub served: u64,
+    /// Frames from or to machines whose addresses the rules have given.
+    pub given: u64,
     /// What ACLs have done with frames.
     pub filtered: Filtered,
 }
@@ -172,6 +176,8 @@ impl std::ops::AddAssign for Count {
         self.past_silent += other.past_silent;
         self.undeliverable += other.undeliverable;
         self.answered += other.answered;
+        self.served += other.served;
+        self.given += other.given;
         self.filtered += other.filtered;
     }
 }
@@ -295,16 +301,20 @@ impl Life {
     ) -> Result<(), Difference> {
         match step {
             Step::Change(changes) => {
+                let old = self.model().world().clone();
                 count.changes += self.apply(changes);
                 simulation.change(&self.world, &|_| true).map_err(Difference::Change)?;
+                self.take_given(&old, simulation)?;
                 self.compare_state(simulation)
             }
             Step::OneByOne { changes, order, frames } => {
                 let old = self.model().world().clone();
                 count.changes += self.apply(changes);
+                let derived = simulation.derive(&self.world).map_err(Difference::Change)?;
+                self.take_given(&old, simulation)?;
                 let mut transition = Transition::new(old, self.model().world().clone());
                 let random = &mut Random::new(*order);
-                simulation.change_one_by_one(&self.world, random, |hosts, changed| {
+                simulation.follow_one_by_one(&self.world, derived, random, |hosts, changed| {
                     for host in changed {
                         transition.change(host);
                     }
@@ -323,6 +333,13 @@ impl Life {
                 Ok(())
             }
             Step::Send(place, bytes) => self.send(simulation, place, bytes, count),
+            Step::SendGiven(seed) => match given_frame(&self.world, *seed) {
+                Some((place, bytes)) => {
+                    count.given += 1;
+                    self.send(simulation, &place, &bytes, count)
+                }
+                None => Ok(()),
+            },
             Step::Forge(host, forged) if self.model().world().refuses(host, forged.from) => {
                 let rules = simulation.hosts_mut().send_tunnelled(host, forged).map_err(Difference::Lost)?;
                 count.refused += 1;
@@ -338,6 +355,19 @@ impl Life {
         let world = oracle::world(&self.world);
         self.change(|now| now.clone_from(&world));
         valid
+    }
+
+    /// Takes over the addresses that the rules have given to ports, and checks that they may.
+    fn take_given(&mut self, old: &World, simulation: &Simulation) -> Result<(), Difference> {
+        let given = simulation.given();
+        if given.is_empty() && self.world.ports.values().all(|port| port.dynamic.is_empty()) {
+            return Ok(());
+        }
+        self.world.take_given(&given);
+        let ports = self.world.network.ports.clone();
+        self.change(|now| now.ports.clone_from(&ports));
+        let faults = self.model().world().given_faults(old);
+        if faults.is_empty() { Ok(()) } else { Err(Difference::Choices(faults)) }
     }
 
     /// Compares the rows that do not concern one frame, and takes over the replication trees that the rules have chosen.
@@ -372,15 +402,20 @@ impl Life {
         if !self.exists(place) || (self.world.is_filtered() && is_to_itself(bytes)) {
             return Ok(());
         }
-        let silent = silence(simulation.hosts_mut(), count.sent);
+        // Of gateways, the model says which one works, and here all do.
+        let has_gateways = self.world.router_ports.values().any(|port| !port.gateways.is_empty());
+        let turn = (!has_gateways).then_some(count.sent);
+        let silent = silence(simulation.hosts_mut(), turn);
         let outcomes = self.outcomes(place, bytes);
-        let Passage { out: rules, mut copies, handed } =
+        let Passage { out: mut rules, mut copies, handed } =
             simulation.pass(place, bytes).map_err(Difference::Lost)?;
         let answers = responder::respond(simulation.hosts_mut(), handed).map_err(Difference::Lost)?;
         for (hop, more) in answers.copies {
             *copies.entry(hop).or_default() += more;
         }
-        let said = responder::of_hosts(&answers.out);
+        rules.extend(answers.went_on);
+        rules.sort();
+        let said = responder::of_hosts(&answers.said);
         count.sent += 1;
         count.copies += copies.values().sum::<u64>();
         count.out += rules.len() as u64;
@@ -396,6 +431,7 @@ impl Life {
             return Err(Difference::Messages { model: first, rules: said });
         };
         count.answered += u64::from(!said.is_empty());
+        count.served += u64::from(said.iter().any(|(_, said)| said.is_of_server()));
         count.routed += u64::from(model.routed() > 0);
         count.routed_out += u64::from(model.routed() > 0 && !rules.is_empty());
         count.past_silent += u64::from(silent && model.routed() > 0 && !rules.is_empty());

@@ -288,6 +288,11 @@ fn simpler_routing(change: &Change) -> Vec<Change> {
                 less.networks.remove(at);
                 all.push(Change::RouterPort(name.clone(), less));
             }
+            for at in 0..port.gateways.len() {
+                let mut less = port.clone();
+                less.gateways.remove(at);
+                all.push(Change::RouterPort(name.clone(), less));
+            }
         }
         Change::Route(name, route) if route.hops().len() > 1 => {
             for at in 0..route.hops().len() {

@@ -9,14 +9,14 @@ use openflow_rs::{GroupKind, PortNo};
 use crate::simulation::Hosts;
 
 /// Makes tunnel ports of each host silent, others at each `turn`: none, one of those that are first in a group, or all, as while no
-/// session is up yet. The others are live again. Returns whether any is silent.
-pub(crate) fn silence(hosts: &mut Hosts, turn: u64) -> bool {
+/// session is up yet. Without a turn, none is. The others are live again. Returns whether any is silent.
+pub(crate) fn silence(hosts: &mut Hosts, turn: Option<u64>) -> bool {
     let names: Vec<String> = hosts.fabric().hosts().map(|(name, _)| name.to_owned()).collect();
     let mut any = false;
     for name in names {
         let Some(host) = hosts.fabric_mut().host_mut(&name) else { continue };
         let watched = watched(&host.bridge);
-        let silent = some_of(&watched, turn);
+        let silent = turn.map(|turn| some_of(&watched, turn)).unwrap_or_default();
         for port in watched.iter().flatten() {
             host.bridge.set_live(*port, !silent.contains(port));
         }

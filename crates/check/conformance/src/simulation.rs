@@ -1,6 +1,7 @@
 //! The rules on simulated hosts: the engine derives flows from a world's rows, hosts load them, frames pass through them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use simulated_hosts::{Number, Outputs, Site, Wanted};
 use test_random::Random;
 
 use crate::derivation::{Contents, Derivation};
+use crate::frames::Mac;
 use crate::generate::Place;
 use crate::rows::rows;
 use crate::world::{AUDIENCES, NumberedWorld};
@@ -26,6 +28,13 @@ pub struct Simulation {
     /// The rows of the other tables: MTUs, problems, replication trees and relays.
     status: BTreeSet<(TableId, Row)>,
 }
+
+/// What the rules have derived and hosts are to follow; nothing if there is nothing new.
+#[derive(Debug)]
+pub struct Derived(Option<Parts>);
+
+/// Changes of switches, by host.
+type Parts = BTreeMap<String, BTreeMap<TableId, TableDelta>>;
 
 /// The maximum rounds of reports after a change: rules request a port, a host reports it, rules react. More rounds mean a
 /// loop.
@@ -98,19 +107,52 @@ impl Simulation {
         &mut self,
         world: &NumberedWorld,
         random: &mut Random,
+        between: impl FnMut(&Hosts, &BTreeSet<String>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let first = self.derive(world)?;
+        self.follow_one_by_one(world, first, random, between)
+    }
+
+    /// Gives the rules a new world. No host follows yet.
+    ///
+    /// # Errors
+    /// The rules refuse the change.
+    pub fn derive(&mut self, world: &NumberedWorld) -> Result<Derived, String> {
+        self.update_hosts(world)?;
+        self.derive_again(world)
+    }
+
+    fn derive_again(&mut self, world: &NumberedWorld) -> Result<Derived, String> {
+        let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), &|_| true);
+        let Some(delta) = self.rules.replace(wanted)? else { return Ok(Derived(None)) };
+        let parts = self.parts(&delta);
+        // What the rules say of the network is true before hosts follow, and also if somebody ends this.
+        self.say(delta);
+        Ok(Derived(Some(parts)))
+    }
+
+    /// Hosts follow what the rules have derived, one after another, as [`Simulation::change_one_by_one`] says.
+    ///
+    /// # Errors
+    /// As [`Simulation::change_one_by_one`].
+    pub fn follow_one_by_one<E: From<String>>(
+        &mut self,
+        world: &NumberedWorld,
+        first: Derived,
+        random: &mut Random,
         mut between: impl FnMut(&Hosts, &BTreeSet<String>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.update_hosts(world)?;
         let mut changed = BTreeSet::new();
         between(&self.hosts, &changed)?;
+        let mut next = Some(first);
         for _ in 0..ROUNDS {
-            let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), &|_| true);
-            let Some(delta) = self.rules.replace(wanted)? else {
+            let derived = match next.take() {
+                Some(first) => first,
+                None => self.derive_again(world)?,
+            };
+            let Derived(Some(mut parts)) = derived else {
                 return Ok(self.hosts.check_requests()?);
             };
-            let mut parts = self.parts(&delta);
-            // What the rules say of the network is true before hosts follow, and also if `between` ends this.
-            self.say(delta);
             // A host without a part of the first transaction has no difference to make.
             for host in world.nodes.keys() {
                 parts.entry(host.clone()).or_default();
@@ -129,11 +171,8 @@ impl Simulation {
     }
 
     /// The parts of a delta that concern one switch each, by host.
-    fn parts(
-        &self,
-        delta: &BTreeMap<TableId, TableDelta>,
-    ) -> BTreeMap<String, BTreeMap<TableId, TableDelta>> {
-        let mut parts: BTreeMap<String, BTreeMap<TableId, TableDelta>> = BTreeMap::new();
+    fn parts(&self, delta: &BTreeMap<TableId, TableDelta>) -> Parts {
+        let mut parts = Parts::new();
         for (table, delta) in delta.iter().filter(|(table, _)| self.tables.contains(**table)) {
             for (rows, is_new) in [(&delta.delete, false), (&delta.insert, true)] {
                 for row in rows {
@@ -252,6 +291,18 @@ impl Simulation {
                 trees.ranks.entry((switch.clone(), host.clone())).or_insert(AUDIENCES.len() as i64);
             }
         }
+    }
+
+    /// The addresses that the rules have given, by port and MAC address.
+    pub fn given(&self) -> BTreeMap<(String, Mac), BTreeSet<IpAddr>> {
+        let mut given: BTreeMap<_, BTreeSet<IpAddr>> = BTreeMap::new();
+        let Some(id) = self.rules.schema().find("dynamic_ip") else { return given };
+        for (_, row) in self.status.iter().filter(|(table, _)| *table == id) {
+            if let [Value::String(port), Value::Mac(mac), _, Value::Ip(ip)] = &row[..] {
+                given.entry((port.to_string(), mac.0)).or_default().insert(*ip);
+            }
+        }
+        given
     }
 
     /// The relays that the rules have chosen, by host and switch, in the order in which the host prefers them.

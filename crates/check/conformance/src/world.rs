@@ -3,16 +3,18 @@
 mod change;
 mod filtering;
 mod routing;
+mod services;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Deref;
 
-use network_spec::{Address, World, Zone};
+use frame_builder::Mac;
+use network_spec::{Address, Port, World, Zone};
 
 pub use change::Change;
-pub use routing::{of_policy, of_route, routed};
+pub use routing::{GATEWAY_LABELS, may_be_gateway, of_gateway, of_policy, of_route, routed};
 
 /// A network, and what the specification must not know of it: the numbers that the controller and the switches give.
 ///
@@ -124,11 +126,45 @@ impl NumberedWorld {
         others.flat_map(|(_, port)| port.addresses.clone()).collect()
     }
 
-    /// Whether a port of the switch, or one of a router, already has this MAC or one of these addresses.
+    /// Takes over the addresses that the rules have given to ports, by port and MAC address.
+    pub(crate) fn take_given(&mut self, given: &BTreeMap<(String, Mac), BTreeSet<IpAddr>>) {
+        for (name, port) in &mut self.network.ports {
+            let Port { addresses, dynamic, .. } = port;
+            for address in addresses.iter_mut().filter(|address| dynamic.contains(&address.mac)) {
+                let own = given.get(&(name.clone(), address.mac)).into_iter().flatten();
+                address.ips = own.copied().collect();
+            }
+        }
+    }
+
+    /// The addresses on a switch that the rules have given.
+    pub(crate) fn given_on(&self, switch: &str) -> Vec<IpAddr> {
+        let of_port = |port: &Port| {
+            let dynamic = port.addresses.iter().filter(|address| port.dynamic.contains(&address.mac));
+            dynamic.flat_map(|address| address.ips.clone()).collect::<Vec<_>>()
+        };
+        self.ports_of(switch).flat_map(|(_, port)| of_port(port)).collect()
+    }
+
+    /// A port as it is once it has this name: with the addresses that the rules have given to the one that had it, while it is on the same
+    /// switch.
+    fn with_given(&self, name: &str, mut port: Port) -> Port {
+        let before = self.ports.get(name).filter(|before| before.switch == port.switch);
+        for address in port.addresses.iter_mut().filter(|address| port.dynamic.contains(&address.mac)) {
+            let before = before.filter(|before| before.dynamic.contains(&address.mac));
+            let had = before.and_then(|before| before.addresses.iter().find(|one| one.mac == address.mac));
+            address.ips = had.map(|had| had.ips.clone()).unwrap_or_default();
+        }
+        port
+    }
+
+    /// Whether a port of the switch, one of a router, or a server already has this MAC or one of these addresses.
     fn is_taken(&self, switch: &str, but: &str, address: &Address) -> bool {
         let machines = self.addresses_but(switch, but);
         let of_routers = self.router_ports_on(switch).filter(|(name, _)| *name != but);
-        let all = machines.into_iter().chain(of_routers.map(|(_, port)| port.address()));
+        let of_servers =
+            self.servers_on(switch).map(|server| Address { mac: server.mac, ips: vec![server.ip] });
+        let all = machines.into_iter().chain(of_routers.map(|(_, port)| port.address())).chain(of_servers);
         all.into_iter().any(|other| conflict(&other, address))
     }
 }

@@ -31,8 +31,20 @@ const NO_DROPS: [(&str, &str); 4] = [
 const UNCOUNTED: [&str; 6] = ["CLASSIFY", "DECAP", "STANDBY", "OUT_PORT", "PLACE", "R_NEXT_HOP"];
 
 /// Subroutines: what meets no flow there returns. So does a solicitation that all routers of its switch have answered.
-const SUBROUTINES: [&str; 9] =
-    ["LEARN", "CONNECTION_METER", "ANNOUNCED", "IDENTITY", "FDB", "NEIGHBOUR", "RELOCATE", "ACL", "RESPOND"];
+const SUBROUTINES: [&str; 12] = [
+    "LEARN",
+    "CONNECTION_METER",
+    "ANNOUNCED",
+    "IDENTITY",
+    "FDB",
+    "NEIGHBOUR",
+    "RELOCATE",
+    "ACL",
+    "RESPOND",
+    "OUTSIDE_NEIGHBOUR",
+    "LED",
+    "HEAR_NEIGHBOUR",
+];
 
 /// The flows that drop packets, and the meters of those that have one.
 struct Causes {

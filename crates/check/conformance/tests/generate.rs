@@ -14,7 +14,7 @@ fn histories_are_the_same_for_a_seed_and_have_all_kinds_of_steps() {
                 Step::Change(_) => changes += 1,
                 Step::OneByOne { .. } => one_by_one += 1,
                 Step::Wait(_) => waits += 1,
-                Step::Send(..) => frames += 1,
+                Step::Send(..) | Step::SendGiven(_) => frames += 1,
                 Step::Forge(..) => forged += 1,
             }
         }

@@ -13,7 +13,18 @@ use test_random::Random;
 const OF_HOSTS: [&str; 6] =
     ["of_bucket", "of_candidate", "of_flow", "of_group", "ovsdb_patch", "ovsdb_tunnel"];
 
-const SIZE: Size = Size { hosts: 6, switches: 4, ports: 5, steps: 40, routed: 0, filtered: 0, stateful: 0 };
+const SIZE: Size = Size {
+    hosts: 6,
+    switches: 4,
+    ports: 5,
+    steps: 40,
+    routed: 0,
+    filtered: 0,
+    stateful: 0,
+    served: 30,
+    dynamic: 0,
+    outside: 0,
+};
 
 fn of_host(contents: &Contents, host: &str) -> BTreeSet<(String, Row)> {
     let rows =

@@ -148,7 +148,7 @@ fn routed_world(random: &mut Random) -> NumberedWorld {
             let Address { mac, ips } = routed_addresses(network, GATEWAY);
             let networks = ips.iter().map(|ip| Network::of(*ip, if ip.is_ipv4() { 24 } else { 64 }));
             let (router, networks) = (format!("{tenant}-router"), networks.collect());
-            let port = RouterPort { router, switch: switch.clone(), mac, networks };
+            let port = RouterPort { router, switch: switch.clone(), mac, networks, gateways: Vec::new() };
             assert!(world.apply(&Change::RouterPort(format!("{switch}-gateway"), port)));
             for number in 1..=PORTS {
                 let addresses = vec![routed_addresses(network, number)];

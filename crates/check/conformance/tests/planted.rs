@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use conformance::run::Difference;
 use conformance::{Runner, Size, history};
 use nlog::{Program, Sources};
 use test_random::Random;
@@ -40,6 +41,18 @@ fn is_noticed_by(size: Size, file: &str, from: &str, to: &str) {
     let mut runner = Runner::new(rules_with(file, from, to)).expect("the rules start");
     let noticed = (1..=HISTORIES).find(|seed| runner.run(&history(&mut Random::new(*seed), size)).is_err());
     println!("noticed by history {}", noticed.expect("some history shows the mistake"));
+}
+
+/// A mistake in what the network says shows as such: frames arrive as they must, and then ports hear something else.
+fn is_heard(size: Size, file: &str, from: &str, to: &str) {
+    let mut runner = Runner::new(rules_with(file, from, to)).expect("the rules start");
+    let found = (1..=HISTORIES).find_map(|seed| {
+        let failure = runner.run(&history(&mut Random::new(seed), size)).err()?;
+        Some((seed, failure.difference))
+    });
+    let (seed, difference) = found.expect("some history shows the mistake");
+    assert!(matches!(difference, Difference::Messages { .. }), "history {seed}: {difference:?}");
+    println!("heard in history {seed}");
 }
 
 #[test]
@@ -134,5 +147,66 @@ fn a_connection_whose_source_has_the_groups_of_its_destination_is_noticed() {
         "logical/acl/connections.nlog",
         "actions[push(ct_nw_src), pop(sought_ipv4)]",
         "actions[push(ct_nw_dst), pop(sought_ipv4)]",
+    );
+}
+
+#[test]
+fn an_error_that_says_another_reason_is_heard() {
+    is_heard(
+        Size::routed(),
+        "logical/responses.nlog",
+        "const ERROR_NO_ROUTE = 0x20000;",
+        "const ERROR_NO_ROUTE = 0x30000;",
+    );
+}
+
+#[test]
+fn an_answer_that_goes_to_another_port_is_heard() {
+    is_heard(
+        Size::served(),
+        "logical/dhcp/dhcp.nlog",
+        "    set(outport, label),\n",
+        "    set(outport, label + 1),\n",
+    );
+}
+
+#[test]
+fn an_address_that_is_given_to_the_wrong_machine_is_heard() {
+    is_heard(
+        Size::served(),
+        "logical/dhcp/dhcp.nlog",
+        "[\"address=\" ++ to_string(ip)]",
+        "[\"address=10.0.0.11\"]",
+    );
+}
+
+#[test]
+fn a_name_that_is_taken_for_an_unknown_one_is_heard() {
+    is_heard(
+        Size::served(),
+        "logical/dns/dns.nlog",
+        "priority UNKNOWN of NAMES = 40;",
+        "priority UNKNOWN of NAMES = 60;",
+    );
+}
+
+#[test]
+fn an_address_that_is_given_although_a_port_declares_it_is_noticed() {
+    is_noticed_by(
+        Size::dynamic(),
+        "logical/dhcp/dynamic.nlog",
+        "taken_ip(dhcp, ip) :-\n    pool(dhcp, pool, _, _),\n    dhcp(id: dhcp, switch: sw, ..),\n    \
+         logical_switch_port(port, sw),\n    fixed_ip(port, ip, _),\n    in_net(ip, pool);\n",
+        "",
+    );
+}
+
+#[test]
+fn an_address_that_was_given_and_is_not_known_to_others_is_noticed() {
+    is_noticed_by(
+        Size::dynamic(),
+        "logical/dhcp/dynamic.nlog",
+        "port_ip(port, ip, mac) :- dynamic_ip(port, mac, _, ip);",
+        "port_ip(port, ip, mac) :-\n    dynamic_ip(port, mac, _, ip),\n    is_ipv4(ip);",
     );
 }

@@ -63,6 +63,7 @@ pub fn answer(bytes: &[u8]) {
     };
     let again = Instruction::decode(&instruction.encode());
     assert_eq!(again.as_ref(), Ok(&instruction), "an instruction is not encoded as it was");
+    let _returned = packet_answers::Returned::read(frame);
     let answer = decode("a packet", frame.len(), || instruction.answer(frame, &Match::any()));
     if let Ask::DnsQuestion(_) | Ask::Return = instruction.ask {
         let loads = usize::from(instruction.ask != Ask::Return);

@@ -11,25 +11,30 @@ use crate::World;
 pub(crate) struct Identity {
     switch: String,
     tenant: String,
-    /// The parent or the physical network, and the VLAN.
+    /// The parent or the physical network, and the VLAN; or the router.
     place: Option<(String, u16)>,
 }
 
 impl World {
-    /// What a port or localnet port is.
+    /// What a port, a localnet port or a port of a router is.
     pub(crate) fn identity(&self, port: &str) -> Option<Identity> {
-        let (switch, place) = match (self.ports.get(port), self.localnets.get(port)) {
-            (Some(port), _) => (&port.switch, port.parent.clone()),
-            (None, Some(localnet)) => (&localnet.switch, Some((localnet.network.clone(), localnet.tag))),
-            (None, None) => return None,
+        let of_port = self.ports.get(port).map(|port| (&port.switch, port.parent.clone()));
+        let of_localnet = || {
+            let localnet = self.localnets.get(port)?;
+            Some((&localnet.switch, Some((localnet.network.clone(), localnet.tag))))
         };
+        let of_router = || {
+            let port = self.router_ports.get(port)?;
+            Some((&port.switch, Some((port.router.clone(), 0))))
+        };
+        let (switch, place) = of_port.or_else(of_localnet).or_else(of_router)?;
         let tenant = self.switches.get(switch).map_or(String::new(), |switch| switch.tenant.clone());
         Some(Identity { switch: switch.clone(), tenant, place })
     }
 
-    /// All ports and localnet ports, with what they are.
+    /// All ports of these kinds, with what they are.
     pub(crate) fn identities(&self) -> BTreeMap<String, Identity> {
-        let all = self.ports.keys().chain(self.localnets.keys());
+        let all = self.ports.keys().chain(self.localnets.keys()).chain(self.router_ports.keys());
         all.filter_map(|port| Some((port.clone(), self.identity(port)?))).collect()
     }
 

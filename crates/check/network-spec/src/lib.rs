@@ -36,7 +36,8 @@
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
 //! - `routing`: routers, from the frame to the MAC of one of their ports to the frame that leaves at another.
 //! - [`acl`](Acl): ACLs, address groups and port groups, and the connections that ports know.
-//! - `messages`: what the network itself says, because of a frame: errors of routers, and what the sender of a rejected packet hears.
+//! - `messages`: what the network itself says, because of a frame: errors of routers, and what the sender of a rejected packet hears,
+//!   and the answers of `services`, the DHCP servers and DNS zones of switches.
 //! - `problems`: what users must see of a network that cannot work as configured.
 //! - [`Transition`]: the frames that may arrive while hosts change one after another.
 //!
@@ -45,6 +46,7 @@
 
 mod acl;
 mod frame;
+mod given;
 mod guard;
 mod identity;
 mod learned;
@@ -56,6 +58,7 @@ mod overlay;
 mod problems;
 mod routing;
 mod security;
+mod services;
 mod serving;
 mod transition;
 mod underlay;
@@ -71,6 +74,7 @@ pub use routing::{
     Dropped, Network, PolicyAction, PolicyMatch, ROUTER_BUDGET, Reach, Route, RoutePolicy, Router,
     RouterPort, Target, Why,
 };
+pub use services::{Dhcp, DnsData, DnsZone, Server};
 pub use transition::Transition;
 pub use world::{
     Address, Encap, Form, Learning, Localnet, Mac, Node, Port, Switch, Trees, Trust, Tunnel, World, Zone,

@@ -12,14 +12,19 @@
 //! - A whole TCP segment for the destination is reset (RFC 9293, 3.10.7.1), everything else is answered by an error ([`error`]).
 //! - A router's port that advertises answers each valid solicitation of a port of its switch, whatever ACLs say of the answer
 //!   ([`advertisement`]). What it sends to all of them from time to time is left out.
+//! - The servers of a switch answer requests of its ports ([`requests`]): DHCP ([`dhcpv4`], [`dhcpv6`]) and DNS ([`dns`]).
 //! - Nobody hears of what RFC 1122, 3.2.2, RFC 1812, 4.3.2.7, and RFC 4443, 2.4 (e), exclude ([`received`]).
 //!
 //! Left out: limits of rate. Here, all responders run, and answer everything that they should.
 
 mod advertisement;
+mod dhcpv4;
+mod dhcpv6;
+mod dns;
 mod error;
 mod meaning;
 mod received;
+mod requests;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -33,6 +38,7 @@ use crate::{Model, World};
 pub use advertisement::{Ra, RaMode};
 pub use meaning::{Heard, Says};
 use received::Received;
+pub(crate) use requests::{Asked, Served};
 
 /// What a message says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +102,11 @@ impl Messages {
         *self = Messages::default();
     }
 
+    /// A port of a host hears this, and nobody else.
+    pub(crate) fn tell(&mut self, host: &str, port: &str, bytes: Vec<u8>) {
+        self.straight.push((host.to_owned(), port.to_owned(), bytes));
+    }
+
     pub(crate) fn owe(&mut self, owed: Owed) {
         self.owed.push_back(owed);
     }
@@ -115,7 +126,7 @@ impl Model {
     /// The routers of its switch are to answer a frame, if it asks for them.
     pub(crate) fn answer_solicitation(&mut self, sent: &Sent<'_>) {
         for bytes in self.world.advertisements(sent) {
-            self.messages.straight.push((sent.host.to_owned(), sent.port.to_owned(), bytes));
+            self.messages.tell(sent.host, sent.port, bytes);
         }
     }
 
@@ -132,6 +143,7 @@ impl Model {
                 By::Acls(direction) => self.send_rejection(&owed, &received, *direction, &mut out),
             }
         }
+        self.cross_networks(&mut out);
         out.sort();
         self.messages.arrived = out;
     }
@@ -157,6 +169,9 @@ impl Model {
         let sent =
             Sent { host: &owed.host, switch, port: &owed.port, frame: &frame, bytes: &bytes, routers: 0 };
         if is_link_local(received.from) || is_link_local(source) {
+            if self.world.localnets.contains_key(&owed.port) {
+                return self.say_outside(&owed.host, switch, &bytes, out);
+            }
             return self.deliver(&owed.host, &owed.port, &sent, out);
         }
         let Some(packet) = Routed::read(&frame, &bytes) else { return };
@@ -197,7 +212,8 @@ impl Model {
 impl World {
     /// The address of a router on a switch from which it speaks to somebody.
     fn source_on(&self, router: &str, switch: &str, to: IpAddr) -> Option<IpAddr> {
-        let ports = self.routers_on(switch).filter(|(_, port)| port.router == router);
+        let ports = self.routers_on(switch).chain(self.outside_ports(switch));
+        let ports = ports.filter(|(_, port)| port.router == router);
         let networks = ports.flat_map(|(_, port): (_, &RouterPort)| &port.networks);
         let own = networks.filter(|network| network.ip.is_ipv4() == to.is_ipv4());
         own.min_by_key(|network| (!network.contains(to), network.ip)).map(|network| network.ip)

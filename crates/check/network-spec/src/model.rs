@@ -1,6 +1,6 @@
 //! The path of a frame through the network.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::World;
@@ -8,11 +8,11 @@ use crate::acl::{Direction, Tracking};
 use crate::frame::{Body, Frame, is_group, tagged, untagged};
 use crate::guard;
 use crate::learned::Learned;
-use crate::messages::Messages;
+use crate::messages::{Asked, Messages, Served};
 use crate::migration::{Announced, announces};
 use crate::neighbour::{MACHINE, Question};
 use crate::overlay::carries_ingress_port;
-use crate::routing::{Choices, Dropped};
+use crate::routing::{Choices, Dropped, Outside};
 use crate::security::{may_receive, may_send};
 use crate::world::{Localnet, Mac, Port};
 
@@ -63,8 +63,11 @@ pub struct Model {
     announced: Announced,
     pub(crate) choices: Choices,
     pub(crate) tracking: Tracking,
+    pub(crate) outside: Outside,
+    /// The frames on physical networks that other hosts have yet to receive: the network, the sender and the frame.
+    crossing: VecDeque<(String, String, Vec<u8>)>,
     /// The copies of the last frame that crossed between hosts.
-    copies: BTreeMap<(String, String), u64>,
+    pub(crate) copies: BTreeMap<(String, String), u64>,
     /// The places where the last frame entered a switch.
     entries: Vec<Entry>,
     /// What routers dropped of the last frame.
@@ -135,6 +138,7 @@ impl Model {
         self.tracking.revise(&self.world, self.world.filtering() != before, &others);
         self.learned.revise(&self.world, &others);
         self.announced.revise(&self.world, &others);
+        self.outside.revise(&self.world, &others);
         self.choices.revise(&self.world);
     }
 
@@ -150,6 +154,7 @@ impl Model {
         self.world == other.world
             && self.learned == other.learned
             && self.announced == other.announced
+            && self.outside == other.outside
             && self.tracking.may_unite(&other.tracking)
     }
 
@@ -157,6 +162,7 @@ impl Model {
     pub fn advance(&mut self, time: Duration) {
         self.tracking.advance(time);
         self.learned.advance(time);
+        self.outside.advance(time);
     }
 
     /// Sends a frame into the network and returns the delivered frames, sorted.
@@ -189,6 +195,7 @@ impl Model {
             }
             Tap::Physical { network } => self.arrive_from_network(network, None, bytes, &mut out),
         }
+        self.cross_networks(&mut out);
         // While hosts change, nobody says when a responder answers.
         if !self.tracking.may_be_any() {
             let entered = self.entries.len();
@@ -230,6 +237,13 @@ impl Model {
         of.enabled.then(|| (child.clone(), untagged(bytes)))
     }
 
+    /// The other hosts receive what hosts have sent on physical networks, in this order: what is said to a frame comes after the frame.
+    pub(crate) fn cross_networks(&mut self, out: &mut Vec<Arrival>) {
+        while let Some((network, sender, bytes)) = self.crossing.pop_front() {
+            self.arrive_from_network(&network, Some(&sender), &bytes, out);
+        }
+    }
+
     /// Receives a frame from the physical network at each host except the sender. On each host, it belongs to the localnet
     /// port of its VLAN; VLAN 0 stands for untagged frames, with or without a tag that says only a priority.
     fn arrive_from_network(
@@ -261,7 +275,8 @@ impl Model {
     /// Processes a frame that enters its logical switch from a port, on a host.
     ///
     /// A frame that still has a tag is dropped, and so is one that no port may send or that port security forbids. The switch
-    /// learns from the frame. A message that [`guard`] or an ACL withholds goes nowhere, but its sender is where it is.
+    /// learns from the frame. A message that [`guard`] or an ACL withholds goes nowhere, and neither does a request that a server of the
+    /// switch takes, but its sender is where it is.
     fn enter(&mut self, host: &str, port: &str, bytes: Vec<u8>, out: &mut Vec<Arrival>) {
         let Some(frame) = Frame::read(&bytes) else {
             return;
@@ -276,10 +291,18 @@ impl Model {
         let Some(switch) = self.world.switch_of(port).map(str::to_owned) else {
             return;
         };
-        let admitted = if withheld {
-            Vec::new()
-        } else {
-            self.admit((host, port), Direction::FromPort, &frame, &bytes, false)
+        let served = self.world.ports.get(port).map_or(Served::GoesOn, |own| {
+            self.world.serve(Asked { switch: &switch, port: own, frame: &frame, bytes: &bytes })
+        });
+        let admitted = match served {
+            _ if withheld => Vec::new(),
+            Served::Taken(answer) => {
+                if let Some(answer) = answer {
+                    self.messages.tell(host, port, answer);
+                }
+                Vec::new()
+            }
+            Served::GoesOn => self.admit((host, port), Direction::FromPort, &frame, &bytes, false),
         };
         for bytes in admitted {
             if let Some(frame) = Frame::read(&bytes) {
@@ -295,6 +318,9 @@ impl Model {
     /// host receives those. Sends an announcement of another's address to the owner alone. Forwards any other frame.
     fn answer_or_forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         let Sent { host, switch, port, frame, bytes, .. } = *sent;
+        if self.world.localnets.contains_key(port) && self.hear_outside(sent, out) {
+            return;
+        }
         let own = self.world.ports.get(port);
         if let Some(owner) = own.and_then(|own| self.contradicted(switch, own, frame)) {
             let bytes = [owner.as_slice(), &bytes[6..]].concat();
@@ -330,8 +356,8 @@ impl Model {
         self.owner(switch, sender, &question)
     }
 
-    /// The MAC of another port of the switch for the address in a question. A port that lives on the physical network answers for
-    /// itself.
+    /// The MAC of another port of the switch, or of one of its servers, for the address in a question. A port that lives on the physical
+    /// network answers for itself.
     fn owner(&self, switch: &str, asker: &Port, question: &Question) -> Option<Mac> {
         let at = |port: &Port| {
             let mut addresses = port.addresses.iter();
@@ -341,7 +367,9 @@ impl Model {
             return None;
         }
         let here = |(id, port): (&str, &Port)| (!self.world.lives_outside(id)).then(|| at(port)).flatten();
-        self.world.ports_of(switch).find_map(here)
+        let mut servers = self.world.servers_on(switch);
+        let server = servers.find(|server| server.ip == question.target()).map(|server| server.mac);
+        server.or_else(|| self.world.ports_of(switch).find_map(here))
     }
 
     /// Forwards a frame. A frame to a group address goes to all ports, any other to the port with its address, which may be a
@@ -353,6 +381,10 @@ impl Model {
         let router = self.world.routers_on(sent.switch).find(|(_, port)| port.mac == sent.frame.dst);
         if let Some(port) = router.map(|(_, port)| port.clone()) {
             return self.enter_router(sent, &port, out);
+        }
+        let outside = self.world.outside_ports(sent.switch).find(|(_, port)| port.mac == sent.frame.dst);
+        if let Some(id) = outside.map(|(id, _)| id.to_owned()) {
+            return self.forward_to_gateway(sent, &id, out);
         }
         let Sent { host, switch, port, .. } = *sent;
         let [host, switch, port] = [host, switch, port].map(str::to_owned);
@@ -469,7 +501,7 @@ impl Model {
 
     /// Sends a frame out of the localnet port of the switch, if the host has it and the frame did not come from it: in its
     /// VLAN, to all machines on the physical network and to all other hosts there.
-    fn leave_for_network(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+    pub(crate) fn leave_for_network(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         let Some((id, localnet)) = self.world.localnet_of(sent.switch) else {
             return;
         };
@@ -479,7 +511,7 @@ impl Model {
         let frame = if localnet.tag == 0 { sent.bytes.to_vec() } else { tagged(sent.bytes, localnet.tag) };
         let network = localnet.network.clone();
         out.push(Arrival { at: Tap::physical(&network), frame: frame.clone() });
-        self.arrive_from_network(&network, Some(sent.host), &frame, out);
+        self.crossing.push_back((network, sent.host.to_owned(), frame));
     }
 
     /// Delivers a copy to a port on the host that it has reached. A port hears nothing of what it sends itself, if the host knows

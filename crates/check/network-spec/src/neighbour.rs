@@ -147,14 +147,13 @@ fn write_target(options: &mut [u8], mac: Mac) {
     }
 }
 
-/// Writes the type of the first option, as Open vSwitch does with the flags: that of a link-layer address if one can be read, or 0,
-/// which no receiver knows.
+/// Writes the type of the first option, as Open vSwitch does with the flags: that of the first link-layer address, even if it is all zeros,
+/// or 0, which no receiver knows.
 fn write_type(options: &mut [u8]) {
-    const TARGET: u8 = 2;
     let (mut at, mut kind) = (0, 0);
     while at + 8 <= options.len() && options[at + 1] != 0 {
-        if options[at..at + 2] == [TARGET, 1] {
-            kind = TARGET;
+        if kind == 0 && matches!(options[at..at + 2], [1 | 2, 1]) {
+            kind = options[at];
         }
         at += usize::from(options[at + 1]) * 8;
     }

@@ -42,12 +42,14 @@ impl World {
         let hosts = self.hosts_of(switch);
         let reaching = self.hosts_that_reach(switch);
         let pairs = reaching.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
-        let mtu = |(from, to)| {
-            let encap = self.tunnel(from, to)?;
-            let sender = self.nodes.get(from)?;
-            Some(self.zone(&sender.zone)?.mtu - overhead(encap, sender.ip.is_ipv4()))
-        };
-        pairs.filter_map(mtu).min()
+        pairs.filter_map(|(from, to)| self.tunnel_mtu(from, to)).min()
+    }
+
+    /// The largest IP packet that passes through the tunnel from one host to another.
+    pub(crate) fn tunnel_mtu(&self, from: &str, to: &str) -> Option<u16> {
+        let encap = self.tunnel(from, to)?;
+        let sender = self.nodes.get(from)?;
+        Some(self.zone(&sender.zone)?.mtu - overhead(encap, sender.ip.is_ipv4()))
     }
 
     /// Whether a host drops every packet that arrives in a tunnel from this address, whatever its key. It may send to and
@@ -70,13 +72,9 @@ impl World {
         (zone.check_sources || zone.form == Form::Port) && !self.nodes.keys().any(|name| is_peer(name))
     }
 
-    /// Whether both hosts have ports of one switch that uses tunnels, or of two that routers connect.
+    /// Whether both hosts have ports of one switch that uses tunnels, or of two that routers connect, or are gateways of such a router.
     pub(crate) fn share_overlay(&self, one: &str, other: &str) -> bool {
-        self.switches.keys().any(|switch| {
-            self.localnet_of(switch).is_none()
-                && self.knows(one, switch)
-                && self.linked(switch).iter().any(|linked| self.knows(other, linked))
-        })
+        !self.overlays(one).is_disjoint(&self.overlays(other))
     }
 
     /// The switches that packets can reach from a switch, whatever the routes are: itself, and those that chains of
@@ -87,6 +85,7 @@ impl World {
         while let Some(switch) = open.pop() {
             let routers = self.routers_on(switch);
             let ports = routers.flat_map(|(_, port)| self.ports_of_router(&port.router));
+            let ports = ports.filter(|(_, port)| port.gateways.is_empty());
             let switches = ports.map(|(_, port)| port.switch.as_str());
             let new = switches.filter(|to| self.localnet_of(to).is_none() && linked.insert(to));
             open.extend(new);
@@ -96,6 +95,9 @@ impl World {
 
     /// The hosts with ports of a switch, and those whose packets can reach it through routers.
     fn hosts_that_reach<'a>(&'a self, switch: &'a str) -> BTreeSet<&'a str> {
-        self.linked(switch).into_iter().flat_map(|linked| self.hosts_of(linked)).collect()
+        let linked = self.linked(switch);
+        let overlay = linked.iter().min().copied().unwrap_or(switch);
+        let hosts = self.nodes.keys().map(String::as_str);
+        hosts.filter(|host| self.overlays(host).contains(overlay)).collect()
     }
 }

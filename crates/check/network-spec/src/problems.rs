@@ -36,7 +36,10 @@ impl World {
             of("transport_node", "member-reported", self.reporting_members()),
             of("switch_port", "unrequested-host", self.reported_elsewhere()),
             of("switch_port", "claimed-twice", self.claimed_twice()),
+            of("switch_port", "no-address", self.waiting_for_addresses()),
             of("router_port", "physical-network", self.routers_on_physical_networks()),
+            of("router_port", "no-physical-network", self.gateways_without_physical_network()),
+            of("router_port", "gateway-without-network", self.gateways_without_bridge()),
             of("route", "next-hop-far", self.routes_with_far_next_hops()),
             of("route_policy", "next-hop-far", self.policies_with_far_next_hops()),
         ];
@@ -58,6 +61,14 @@ impl World {
             self.localnet_of(switch).is_none() && pairs.into_iter().any(|(one, other)| apart(one, other))
         };
         self.switches.keys().map(String::as_str).filter(split).collect()
+    }
+
+    /// The ports whose addresses are for the network to choose, on switches where no server gives any.
+    pub(crate) fn waiting_for_addresses(&self) -> BTreeSet<&str> {
+        let serves = |switch: &str| self.dhcps.values().any(|dhcp| dhcp.switch == switch);
+        let asks = |port: &Port| port.addresses.iter().any(|address| port.dynamic.contains(&address.mac));
+        let waiting = self.ports.iter().filter(|(_, port)| asks(port) && !serves(&port.switch));
+        waiting.map(|(id, _)| id.as_str()).collect()
     }
 
     /// The hosts that can use no encapsulation: they exchange frames with no other host through a tunnel.
@@ -123,8 +134,29 @@ impl World {
 
     /// The ports of routers that are dead because their switch has a localnet port.
     pub(crate) fn routers_on_physical_networks(&self) -> BTreeSet<&str> {
-        let dead = self.router_ports.iter().filter(|(_, port)| self.localnet_of(&port.switch).is_some());
+        let dead = self
+            .router_ports
+            .iter()
+            .filter(|(_, port)| self.localnet_of(&port.switch).is_some() && port.gateways.is_empty());
         dead.map(|(id, _)| id.as_str()).collect()
+    }
+
+    /// The ports of routers that are dead because they have gateways, but their switch no localnet port.
+    pub(crate) fn gateways_without_physical_network(&self) -> BTreeSet<&str> {
+        let dead = self
+            .router_ports
+            .iter()
+            .filter(|(_, port)| self.localnet_of(&port.switch).is_none() && !port.gateways.is_empty());
+        dead.map(|(id, _)| id.as_str()).collect()
+    }
+
+    /// The ports of routers with a gateway that has no bridge to their physical network.
+    pub(crate) fn gateways_without_bridge(&self) -> BTreeSet<&str> {
+        let ports = self
+            .router_ports
+            .iter()
+            .filter(|(id, port)| self.is_outside(id) && self.gateways(id).len() < port.gateways.len());
+        ports.map(|(id, _)| id.as_str()).collect()
     }
 
     /// The routes with a next hop that is in no network of their router: no packet takes it.

@@ -32,12 +32,13 @@
 //! - A source is not checked against the route back to it (RFC 1812, 5.3.8): paths may be asymmetric, and port security
 //!   binds sources where packets enter.
 //!
-//! A router's port on a switch with a localnet port is dead: it receives, sends and answers nothing. Every host would use its MAC
-//! on the physical network, and the bridges there would take it for one that moves all the time.
+//! A router's port on a switch with a localnet port is dead without [`gateways`]: it receives, sends and answers nothing. Every host would use
+//! its MAC on the physical network, and the bridges there would take it for one that moves all the time.
 
 mod addresses;
 mod answers;
 mod choices;
+mod gateways;
 mod objects;
 mod packet;
 mod path;
@@ -45,6 +46,7 @@ mod table;
 
 pub(crate) use addresses::{is_link_local, is_martian};
 pub(crate) use choices::Choices;
+pub(crate) use gateways::Outside;
 pub use objects::{
     Network, PolicyAction, PolicyMatch, Reach, Route, RoutePolicy, Router, RouterPort, Target,
 };

@@ -16,9 +16,15 @@ pub(crate) fn may_send(port: &Port, frame: &Frame) -> bool {
     if let Body::Ipv6(Some(packet)) = &frame.body
         && packet.src.is_unspecified()
     {
-        return (address.ips.is_empty() || has_ipv6(address)) && may_send_without_address(address, packet);
+        let has = may_use_any(port, address) || has_ipv6(address);
+        return has && may_send_without_address(address, packet);
     }
-    if address.ips.is_empty() { may_send_any(address, frame) } else { may_send_own(address, frame) }
+    if may_use_any(port, address) { may_send_any(address, frame) } else { may_send_own(address, frame) }
+}
+
+/// Whether a MAC has no IP addresses of its own, so that it may use any. One that waits for an address has none to use.
+fn may_use_any(port: &Port, address: &Address) -> bool {
+    address.ips.is_empty() && !port.dynamic.contains(&address.mac)
 }
 
 /// Whether a packet is one that a host sends before it has an IPv6 address.
@@ -87,9 +93,9 @@ fn probes_for_own(address: &Address, frame: &Frame, arp: &Arp) -> bool {
 }
 
 /// RARP may ask for an address in the name of its MAC (RFC 903), which says nothing but where the machine is: hypervisors send
-/// this for a machine that they have moved. Answers are a server's.
+/// this for a machine that they have moved. Answers are a server's. A machine that waits for an address has none to ask for.
 fn asks_for_own_address(address: &Address, arp: &Arp) -> bool {
-    arp.operation == 3 && arp.sender.0 == address.mac
+    !address.ips.is_empty() && arp.operation == 3 && arp.sender.0 == address.mac
 }
 
 /// IPv4 must be from an address of it. A host without an address may ask for one by DHCP (RFC 2131, 4.1), and report the groups that
@@ -134,7 +140,7 @@ pub(crate) fn may_receive(port: &Port, frame: &Frame) -> bool {
     }
     let address = port.addresses.iter().find(|address| address.mac == frame.dst);
     let at = |has: &dyn Fn(&Address) -> bool| address.is_some_and(has);
-    if at(&|address| address.ips.is_empty()) {
+    if at(&|address| may_use_any(port, address)) {
         return true;
     }
     match &frame.body {

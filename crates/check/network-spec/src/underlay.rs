@@ -26,7 +26,10 @@ impl World {
         for (host, node) in &self.nodes {
             let form = self.zone(&node.zone).map(|zone| zone.form);
             let peers: Vec<Option<&String>> = match form {
-                Some(Form::Flow) => vec![None],
+                Some(Form::Flow) => {
+                    let gateways = self.nodes.keys().filter(|peer| self.are_linked_by_gateway(host, peer));
+                    [None].into_iter().chain(gateways.map(Some)).collect()
+                }
                 Some(Form::Port) => self.nodes.keys().map(Some).collect(),
                 None => vec![],
             };
@@ -54,11 +57,14 @@ impl World {
         patches
     }
 
-    /// Whether a host of a zone of [`Form::Port`] must have a tunnel port of an encapsulation for a peer.
+    /// Whether a host must have a tunnel port of an encapsulation for a peer, with which it exchanges packets by such ports.
     fn wants_tunnel_to(&self, host: &str, encap: Encap, peer: &str) -> bool {
         let (Some(one), Some(other)) = (self.nodes.get(host), self.nodes.get(peer)) else { return false };
         let both = one.encaps.contains(&encap) && other.encaps.contains(&encap);
-        host != peer && one.meets(other) && both && self.share_overlay(host, peer)
+        // In a zone of the other form, a pair has such ports only where one is the gateway of the other.
+        let is_able = self.zone(&one.zone).is_some_and(|zone| zone.form == Form::Port)
+            || (self.can_use(host, encap) && self.can_use(peer, encap));
+        host != peer && one.meets(other) && both && is_able && self.share_overlay(host, peer)
     }
 
     /// Whether a host has a tunnel port that leads to a peer in an encapsulation.
@@ -67,13 +73,16 @@ impl World {
         match form {
             Some(Form::Flow) => self.can_use(host, encap),
             Some(Form::Port) => {
-                let tunnel = Tunnel { host: host.to_owned(), encap, peer: Some(peer.to_owned()) };
-                self.wants_tunnel_to(host, encap, peer)
-                    && self.can_use(host, encap)
-                    && !self.failing.contains(&tunnel)
+                self.wants_tunnel_to(host, encap, peer) && self.can_make_tunnel_to(host, encap, peer)
             }
             None => false,
         }
+    }
+
+    /// Whether a host offers an encapsulation and its switch can create a tunnel port of it for a peer alone.
+    pub(crate) fn can_make_tunnel_to(&self, host: &str, encap: Encap, peer: &str) -> bool {
+        let tunnel = Tunnel { host: host.to_owned(), encap, peer: Some(peer.to_owned()) };
+        self.can_use(host, encap) && !self.failing.contains(&tunnel)
     }
 
     /// Whether a host offers an encapsulation and its switch can create tunnel ports of it.
@@ -116,7 +125,7 @@ impl World {
         let mut faults = self.leader_faults();
         let none = BTreeMap::new();
         for switch in self.switches.keys() {
-            let present = self.hosts_of(switch);
+            let present = self.hosts_with_ports_of(switch);
             let reporters = self.reporters(switch);
             let used = self.trees.used.contains(switch);
             let branches = self.trees.branches.get(switch).unwrap_or(&none);

@@ -10,6 +10,7 @@ pub use tunnel_encap::Encap;
 use crate::acl::{Acl, AclDefault};
 use crate::messages::Ra;
 use crate::routing::{Network, Route, RoutePolicy, Router, RouterPort};
+use crate::services::{Dhcp, DnsZone};
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
@@ -36,6 +37,10 @@ pub struct World {
     pub router_ports: BTreeMap<String, RouterPort>,
     /// What ports of routers advertise, by port. Each has networks of IPv6, and of 64 bits if machines are to make addresses.
     pub ras: BTreeMap<String, Ra>,
+    /// DHCP servers. Their addresses are nobody else's on the switch.
+    pub dhcps: BTreeMap<String, Dhcp>,
+    /// DNS zones. Likewise.
+    pub dns_zones: BTreeMap<String, DnsZone>,
     /// Static routes.
     pub routes: BTreeMap<String, Route>,
     /// Policy routes.
@@ -196,6 +201,9 @@ pub struct Port {
     pub switch: String,
     /// Its addresses. No two ports of a switch share a MAC or an IP address.
     pub addresses: Vec<Address>,
+    /// The MAC addresses whose IP addresses are for the network to choose. Those that it has chosen are the ones in `addresses`: the model
+    /// takes them as they are, and [`World::given_faults`] says what no choice may be.
+    pub dynamic: BTreeSet<Mac>,
     /// Whether it may only send from and receive at these addresses.
     pub port_security: bool,
     /// Whether it receives frames to unknown addresses, and the switch learns from it. Excludes `port_security`.
@@ -219,6 +227,7 @@ impl Default for Port {
         Port {
             switch: String::new(),
             addresses: Vec::new(),
+            dynamic: BTreeSet::new(),
             port_security: false,
             unknown_addresses: false,
             trust: BTreeSet::new(),
@@ -247,7 +256,7 @@ pub enum Trust {
 pub struct Address {
     /// The MAC address.
     pub mac: Mac,
-    /// The IP addresses; if there are none, the port may use any at this MAC.
+    /// The IP addresses; if there are none, the port may use any at this MAC, unless it waits for one ([`Port::dynamic`]).
     pub ips: Vec<IpAddr>,
 }
 
@@ -321,14 +330,21 @@ impl World {
         localnets.next().map(|(id, localnet)| (id.as_str(), localnet))
     }
 
-    /// The hosts with ports of a switch, or that stand by for one.
+    /// The hosts with ports of a switch, or that stand by for one, or are gateways of a router there.
     pub(crate) fn hosts_of(&self, switch: &str) -> BTreeSet<&str> {
+        let gateways = self.nodes.keys().map(String::as_str).filter(|host| self.is_gateway_on(host, switch));
+        self.hosts_with_ports_of(switch).into_iter().chain(gateways).collect()
+    }
+
+    /// The hosts with ports of a switch, or that stand by for one.
+    pub(crate) fn hosts_with_ports_of(&self, switch: &str) -> BTreeSet<&str> {
         self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect()
     }
 
     /// Whether a host has ports of a switch, or stands by for one. Only then does it know the switch and serve its localnet port.
     pub(crate) fn knows(&self, host: &str, switch: &str) -> bool {
         self.ports_of(switch).any(|(port, _)| self.hosts_with(port).contains(host))
+            || self.is_gateway_on(host, switch)
     }
 
     /// Whether the localnet port of a switch is on a host: it knows the switch, and its bridge mappings include the network.

@@ -264,6 +264,7 @@ impl Process {
             tunnel_option: conventions.tunnel_option,
             learned_tables: conventions.learned_tables.clone(),
             watched_tables: conventions.watched_tables.clone(),
+            conflict_tables: conventions.conflict_tables.clone(),
             learned_limit: Some(FlowTable::evicting(LEARNED_ADDRESSES, "OXM_OF_METADATA[]")),
             owner: Some(self.owner.clone()),
         };

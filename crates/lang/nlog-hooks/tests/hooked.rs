@@ -319,6 +319,10 @@ fn the_projects_rules_agree_with_their_hooks() {
 /// A value from a small domain, so that rows join. `None` if the test has no values of the type.
 fn value(random: &mut Random, column: &str, ty: &Type) -> Option<Value> {
     let number = random.below(3);
+    // Gateways need nodes of their role: nearly all transactions would be refused.
+    if column == "gateways" {
+        return Some(Value::None);
+    }
     Some(match ty.base() {
         Type::Enum(of) if column == "role" => Value::from(of.members.first()?.clone()),
         Type::Enum(of) => Value::from(of.members.get(number as usize)?.clone()),

@@ -348,6 +348,7 @@ fn config(
         tunnel_option: conventions.tunnel_option,
         learned_tables: conventions.learned_tables.clone(),
         watched_tables: conventions.watched_tables.clone(),
+        conflict_tables: conventions.conflict_tables.clone(),
         learned_limit: None,
         owner,
     })

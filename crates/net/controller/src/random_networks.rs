@@ -91,6 +91,8 @@ pub(crate) fn report(core: &Core, world: &NumberedWorld, host: &str) -> Report {
     Report {
         contested: BTreeMap::new(),
         unopened: BTreeMap::new(),
+        probes: BTreeMap::new(),
+        conflicts: None,
         interfaces: vifs.iter().map(|(port, vif)| (port.clone(), vif.interface)).collect(),
         vifs,
         tunnels: numbered(desired.tunnels.keys().collect(), 40_000),

@@ -20,7 +20,7 @@ use weft_client::pb;
 use weft_client::pb::trace_request::Packet;
 use weft_core::fleet::SwitchStatus;
 use weft_core::provenance::Provenance;
-use weft_core::rules::Rules;
+use weft_core::rules::{Conventions, Rules};
 use weft_core::snapshot::Snapshot;
 use weft_core::times::to_the_second;
 
@@ -54,10 +54,12 @@ impl Tables {
         if key.is_some_and(|key| desired.is_some_and(|desired| desired.flows.contains_key(&key))) {
             return None;
         }
-        let conventions = self.rules.conventions();
-        let learned = conventions.learned_tables.contains(&flow.table);
+        let Conventions { learned_tables, watched_tables, conflict_tables, .. } = self.rules.conventions();
+        let is_learned = [learned_tables, watched_tables, conflict_tables]
+            .iter()
+            .any(|tables| tables.contains(&flow.table));
         Some(match self.by_fingerprint.contains_key(&flow.cookie) {
-            _ if learned || conventions.watched_tables.contains(&flow.table) => FlowOwner::Learned,
+            _ if is_learned => FlowOwner::Learned,
             true => FlowOwner::Stale,
             false => FlowOwner::Foreign,
         })

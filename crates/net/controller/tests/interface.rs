@@ -109,7 +109,7 @@ fn the_learned_table_and_the_tunnel_option_are_those_of_the_rules() {
     let conventions = rules.conventions();
     assert_eq!(
         conventions.learned_tables.iter().map(|table| i64::from(*table)).collect::<Vec<_>>(),
-        [number("FDB")]
+        ["FDB", "OUTSIDE_NEIGHBOUR", "LED"].map(number)
     );
     let option = conventions.tunnel_option.unwrap();
     assert_eq!(
@@ -123,7 +123,7 @@ fn the_learned_table_and_the_tunnel_option_are_those_of_the_rules() {
     assert_eq!(with("").unwrap(), Conventions::default());
     assert_eq!(
         with("const FDB = 254;").unwrap_err(),
-        "own.nlog:8:7: constant FDB, the table of learned flows, is 254; choose a number from 0 to 252"
+        "own.nlog:8:7: constant FDB, a table of learned flows, is 254; choose a number from 0 to 252"
     );
     assert_eq!(
         with("const OPTION_CLASS = 0x102;\nconst OPTION_TYPE = 0x80;").unwrap_err(),

@@ -10,6 +10,7 @@ use nlog::program::Pattern;
 use nlog_data::{Row, TableId, Value};
 use nlog_explain::Origin;
 use nlog_explain::explanation::{self, Body};
+use openflow_rs::action::{Nat, NatSide};
 use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
 use simulated_hosts::Place;
 use switch_model::interface::{IPS, PORT_HOMES};
@@ -191,6 +192,22 @@ fn writes(action: &Action, field: Field, mask: u128) -> bool {
         Action::SetField(set) => set.field() == field && set.mask() & mask != 0,
         Action::MoveBits(moved) => within(moved.destination()),
         Action::CheckPktLarger(check) => within(check.result()),
+        Action::Ct(ct) => {
+            ct.actions.0.iter().any(|action| matches!(action, Action::Nat(nat) if translates(*nat, field)))
+        }
+        _ => false,
+    }
+}
+
+/// Whether `nat` may write a field: without an address, it does for packets of known connections what was said of the first one. A
+/// source's port changes with a destination, too.
+fn translates(nat: Nat, field: Field) -> bool {
+    use Field::{IpDst, IpSrc, Ipv6Dst, Ipv6Src, TcpDst, TcpSrc, UdpDst, UdpSrc};
+    let side = nat.change().map(|(side, _)| side);
+    match field {
+        IpSrc | Ipv6Src => side != Some(NatSide::Destination),
+        IpDst | Ipv6Dst | TcpDst | UdpDst => side != Some(NatSide::Source),
+        TcpSrc | UdpSrc => true,
         _ => false,
     }
 }
@@ -429,5 +446,27 @@ impl Network {
             _ => None,
         });
         problems.chain(routes).collect::<BTreeSet<String>>().into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_translation_writes_the_addresses_and_ports_of_its_side() {
+        use Field::{IpDst, IpSrc, Ipv6Dst, TcpDst, TcpSrc, UdpSrc};
+        let written = |actions: &str| -> Vec<Field> {
+            let flow: FlowEntry = format!("ip actions={actions}").parse().unwrap();
+            let all = [IpSrc, IpDst, Ipv6Dst, TcpSrc, TcpDst, UdpSrc, Field::EthSrc];
+            all.into_iter()
+                .filter(|field| flow.actions.0.iter().any(|action| writes(action, *field, u128::MAX)))
+                .collect()
+        };
+        assert_eq!(written("ct(zone=5,table=1)"), []);
+        assert_eq!(written("ct(commit,zone=5,nat(src=10.0.0.1))"), [IpSrc, TcpSrc, UdpSrc]);
+        let destination = [IpDst, Ipv6Dst, TcpSrc, TcpDst, UdpSrc];
+        assert_eq!(written("ct(commit,zone=5,nat(dst=10.0.0.1:80))"), destination);
+        assert_eq!(written("ct(zone=5,nat)").len(), 6);
     }
 }

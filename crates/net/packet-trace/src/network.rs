@@ -19,6 +19,7 @@ use switch_model::interface::{
 use switch_model::rows::{self, Vif};
 
 use crate::meaning::{Deciding, SaidFlows};
+use crate::response::SentOut;
 use crate::{HostTables, Origins};
 
 /// Says whether somebody knows a port.
@@ -324,10 +325,26 @@ impl Network {
 
     /// The way of a frame. Derives the flow tables of the hosts that it comes to, until it comes to no other one.
     pub(crate) fn crossing(&mut self, place: &Place, bytes: &[u8]) -> Result<Crossing, String> {
-        let mut wanted: BTreeSet<String> = match place {
+        let first = match place {
             Place::Vnic(host, _) => [host.clone()].into(),
             Place::Tap(network) => self.hosts_on(network),
         };
+        self.crossing_from(first, |hosts| hosts.trace(place, bytes))
+    }
+
+    /// The way of a frame that a responder sends out.
+    pub(crate) fn crossing_of_answer(&mut self, host: &str, sent: &SentOut) -> Result<Crossing, String> {
+        self.crossing_from([host.to_owned()].into(), |hosts| {
+            hosts.trace_out(host, sent.frame.clone(), &sent.actions)
+        })
+    }
+
+    fn crossing_from(
+        &mut self,
+        first: BTreeSet<String>,
+        trace: impl Fn(&Hosts) -> Crossing,
+    ) -> Result<Crossing, String> {
+        let mut wanted = first;
         loop {
             let new: Vec<String> = wanted
                 .into_iter()
@@ -336,7 +353,7 @@ impl Network {
             if !new.is_empty() {
                 self.load(new)?;
             }
-            let crossing = self.hosts.trace(place, bytes);
+            let crossing = trace(&self.hosts);
             wanted = crossing.hops.iter().map(|(host, _)| host.clone()).collect();
             wanted.extend(crossing.tunnelled.iter().map(|(_, to)| to.clone()));
             wanted.extend(crossing.lost.iter().filter_map(|lost| match lost {

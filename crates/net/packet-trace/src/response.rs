@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use flow_simulator::trace::{HandedOver, Step, What};
 use flow_simulator::{FlowKey, Packet};
 use frame_builder::{ICMP, TCP};
-use openflow_rs::{Field, FlowEntry, PortNo};
+use openflow_rs::{Actions, Field, FlowEntry, PortNo};
 use packet_answers::{
     ANSWERS_EACH, Answer, Answered, Ask, CONTROLLER_ID, Instruction, Malformed, Reason, Silence,
 };
@@ -26,6 +26,17 @@ pub struct Response {
     pub responded: Responded,
     /// The objects and reports behind the flow.
     pub because: Vec<Leaf>,
+    /// The same packet as it goes on, if the answer is that.
+    pub(crate) goes_on: Option<SentOut>,
+}
+
+/// A frame that a responder has its switch send out.
+#[derive(Debug)]
+pub(crate) struct SentOut {
+    /// Its bytes.
+    pub(crate) frame: Vec<u8>,
+    /// What the switch does with it.
+    pub(crate) actions: Actions,
 }
 
 /// What a responder does.
@@ -124,7 +135,8 @@ impl Network {
             if let (What::HandedOver(handed), Some(at)) = (&step.what, around)
                 && handed.controller.id == CONTROLLER_ID
             {
-                responses.push(self.response(host, at, responded(handed)));
+                let (responded, goes_on) = responded(handed);
+                responses.push(self.response(host, at, responded, goes_on));
             }
             let before = responses.len();
             let at = At::of(step).or(around);
@@ -135,33 +147,43 @@ impl Network {
                 && responses.len() == before
                 && let Some(last) = At::last(step)
             {
-                responses.push(self.response(host, last, Responded::NotAsked));
+                responses.push(self.response(host, last, Responded::NotAsked, None));
             }
         }
     }
 
-    fn response(&self, host: &str, At { table, entry, key }: At<'_>, responded: Responded) -> Response {
+    fn response(
+        &self,
+        host: &str,
+        At { table, entry, key }: At<'_>,
+        responded: Responded,
+        goes_on: Option<SentOut>,
+    ) -> Response {
         let at = Box::new(self.lookup(host, table, entry, key));
         let because = at.flow.as_ref().map_or(Vec::new(), |flow| self.leaves_of(flow));
-        Response { host: host.to_owned(), at, responded, because }
+        Response { host: host.to_owned(), at, responded, because, goes_on }
     }
 }
 
-/// What the responder does with a packet, unless its receiver has got its share.
-fn responded(handed: &HandedOver) -> Responded {
+/// What the responder does with a packet, unless its receiver has got its share; and the packet as it goes on.
+fn responded(handed: &HandedOver) -> (Responded, Option<SentOut>) {
     let instruction = match Instruction::decode(&handed.controller.userdata) {
         Ok(instruction) => instruction,
-        Err(malformed) => return Responded::Unreadable(malformed),
+        Err(malformed) => return (Responded::Unreadable(malformed), None),
     };
-    match instruction.answer(&handed.bytes, &handed.key.metadata()) {
-        Ok(answer) => {
-            let packet = Packet::new(answer.frame.clone(), PortNo::LOCAL);
-            let what = words(&answer, &instruction.ask, packet.key());
-            let (kind, ends) = (answer.kind, addresses(packet.key()));
-            Responded::Answers { kind, what, ends, is_limited: answer.to.is_some() }
-        }
-        Err(silence) => Responded::Silent(silence),
-    }
+    let metadata = handed.key.metadata();
+    let answer = match instruction.answer(&handed.bytes, &metadata) {
+        Ok(answer) => answer,
+        Err(silence) => return (Responded::Silent(silence), None),
+    };
+    let packet = Packet::new(answer.frame.clone(), PortNo::LOCAL);
+    let what = words(&answer, &instruction.ask, packet.key());
+    let (kind, ends) = (answer.kind, addresses(packet.key()));
+    let goes_on = (kind == Answered::DnsQuestion).then(|| SentOut {
+        actions: instruction.actions_for(&metadata, &answer.loads),
+        frame: answer.frame.clone(),
+    });
+    (Responded::Answers { kind, what, ends, is_limited: answer.to.is_some() }, goes_on)
 }
 
 /// What an answer is.
@@ -186,8 +208,11 @@ fn words(answer: &Answer, ask: &Ask, key: &FlowKey) -> String {
         }
         Answered::DnsAnswer => dns(&answer.frame, key),
         Answered::Returned => "the packet itself".to_owned(),
-        // No packet is the reason for it.
+        // No packet is the reason for these.
         Answered::Announcement => "announcement".to_owned(),
+        Answered::Query => "query".to_owned(),
+        Answered::Solicitation => "solicitation".to_owned(),
+        Answered::Probe => "probe".to_owned(),
     }
 }
 
@@ -212,7 +237,11 @@ fn given(answer: &Answer, ask: &Ask) -> Vec<String> {
         | Ask::DnsAnswer(_)
         | Ask::Return
         | Ask::Announcement(_)
-        | Ask::Ready(_) => Vec::new(),
+        | Ask::Ready(_)
+        | Ask::Query(_)
+        | Ask::Solicitation(_)
+        | Ask::Probe(_)
+        | Ask::Probed => Vec::new(),
     }
 }
 
@@ -306,7 +335,7 @@ mod tests {
         let Action::Controller(controller) = instruction.action(0) else { panic!("it hands packets over") };
         let key = Packet::new(frame.clone(), PortNo(1)).key().clone();
         let Responded::Answers { kind, what, ends, is_limited } =
-            responded(&HandedOver { controller, bytes: frame, key })
+            responded(&HandedOver { controller, bytes: frame, key }).0
         else {
             panic!("no answer")
         };

@@ -206,6 +206,7 @@ impl Network {
                     trace.dropped.push(nowhere(place));
                 }
                 self.follow_crossing(sent, crossing, &mut trace);
+                self.follow_lookups(sent, &mut trace)?;
             }
         }
         if !trace.is_delivered() {
@@ -236,14 +237,37 @@ impl Network {
         })
     }
 
+    /// Follows packets that responders have read and sent on, such as queries of DNS with the key of their name. Each goes on once: flows
+    /// that handed it over again would do so without end.
+    fn follow_lookups(&mut self, sent: &Sent, trace: &mut Trace) -> Result<(), String> {
+        for at in 0..trace.responses.len() {
+            let Some(response) = trace.responses.get_mut(at) else { break };
+            let (host, Some(goes_on)) = (response.host.clone(), response.goes_on.take()) else { continue };
+            let handed_over = response.at.flow.as_ref().map(|flow| flow.on.clone());
+            // It has not ended where it was handed over.
+            trace.dropped.retain(|drop| {
+                let Cause::Flow(at) = &drop.cause else { return true };
+                at.flow.as_ref().map(|flow| flow.on.clone()) != handed_over
+            });
+            let crossing = self.crossing_of_answer(&host, &goes_on)?;
+            self.follow_crossing(sent, crossing, trace);
+        }
+        Ok(())
+    }
+
     fn follow_crossing(&self, sent: &Sent, crossing: Crossing, trace: &mut Trace) {
-        trace.tunnelled.clone_from(&crossing.tunnelled);
+        trace.tunnelled.extend(crossing.tunnelled.iter().cloned());
+        // A packet that goes on is again on the host that it was on.
+        let known = trace.hops.len();
+        let again = |host: &str| trace.hops.iter().rposition(|hop| hop.host == host);
+        let first = crossing.hops.first().and_then(|(host, _)| again(host));
         for ((host, steps), before) in crossing.hops.iter().zip(&crossing.before) {
+            let before = before.map(|before| known + before).or(first);
             let mut lines = Vec::new();
             self.lines(host, steps, &mut lines);
             let drops = self.drops(host, steps);
             mark_ends(&mut lines, &drops);
-            trace.hops.push(Hop { host: host.clone(), before: *before, lines });
+            trace.hops.push(Hop { host: host.clone(), before, lines });
             trace.dropped.extend(drops);
             self.responses(host, steps, &mut trace.responses);
             self.met(host, steps, &mut trace.met);

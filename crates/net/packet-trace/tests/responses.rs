@@ -17,7 +17,7 @@ use packet_trace::{
 };
 use serde_json::{Value as Json, json};
 
-/// Two switches, and a router between them; an ACL that rejects, and a DHCP server.
+/// Two switches, and a router between them; ACLs that reject, a DHCP server, and a zone of names for each switch.
 const OBJECTS: &str = "
 {kind: transport_node, id: hv1, ip: 172.16.0.1, encaps: [geneve]}
 ---
@@ -40,6 +40,10 @@ const OBJECTS: &str = "
 {kind: acl, id: no-dns, switch: red, direction: to_port, priority: 100, match: {tp_dst: 53, ip_proto: udp}, action: reject}
 ---
 {kind: dhcp, id: d, switch: blue, net: 10.0.1.0/24, server: {ip: 10.0.1.253, mac: '02:00:00:00:ff:03'}}
+---
+{kind: dns_zone, id: names, switches: [blue], server: {ip: 10.0.1.252, mac: '02:00:00:00:ff:04'}, records: {db.example: [10.0.2.1]}}
+---
+{kind: dns_zone, id: others, switches: [red], records: {db.example: [10.0.2.9]}}
 ";
 
 const REPORTS: &str =
@@ -165,6 +169,54 @@ fn a_dhcp_server_offers_an_address() {
     assert_eq!(json["kind"], "dhcpv4_offer");
     let because = json["because"].as_array().unwrap();
     assert!(because.iter().any(|leaf| leaf["what"] == "dhcp d"), "{json}");
+}
+
+/// The trace of a query for the IPv4 address of a name.
+fn queried(from: &str, ends: [(u8, &str); 2], name: &str) -> Trace {
+    let [(from_mac, from_ip), (to_mac, to_ip)] = ends;
+    let mut message = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        message.push(label.len() as u8);
+        message.extend(label.bytes());
+    }
+    message.extend([0, 0, 1, 0, 1]);
+    let (from_ip, to_ip) = (from_ip.parse().unwrap(), to_ip.parse().unwrap());
+    let datagram = udp(50_000, 53, &message, Endpoints::V4(from_ip, to_ip));
+    let packet = Ipv4::new(from_ip, to_ip, UDP).packet(&datagram);
+    let frame = ethernet([2, 0, 0, 0, 0xff, to_mac], [2, 0, 0, 0, 0, from_mac], IPV4, &packet);
+    let mut network = network();
+    let sent = network.packet_of_bytes(from, frame).unwrap();
+    network.trace(&sent).unwrap()
+}
+
+#[test]
+fn a_query_is_followed_from_the_reader_of_its_name_to_the_answer() {
+    let asked = |name: &str| {
+        let trace = queried("blue-1", [(1, "10.0.1.1"), (4, "10.0.1.252")], name);
+        let (lines, json) = said(&trace);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("looks the name up: key 0x"), "{lines:?}");
+        assert_eq!((&json[0]["kind"], &json[1]["kind"]), (&json!("dns_looked_up"), &json!("dns")));
+        let because = json[1]["because"].as_array().unwrap();
+        assert!(because.iter().any(|leaf| leaf["what"] == "dns_zone names"), "{json}");
+        assert_eq!(trace.dropped.len(), 1, "the query ends once");
+        lines[1].clone()
+    };
+    let answer = "the responder of hv1, if it runs, answers: DNS answer";
+    let ends = ", from 10.0.1.252 to 10.0.1.1";
+    assert_eq!(asked("db.example"), format!("{answer} with 1 record{ends}"));
+    assert_eq!(asked("www.example"), format!("{answer}, no such name{ends}"));
+    assert_eq!(asked("www.test"), format!("{answer}, refused{ends}"));
+}
+
+#[test]
+fn a_query_that_is_not_for_the_network_is_followed_to_its_server() {
+    // The zone of the other switch has no server, so all queries come by the responder, and go on.
+    let trace = queried("red-1", [(2, "10.0.2.1"), (2, "10.0.1.1")], "elsewhere.example");
+    let text = text::text(&trace, false);
+    assert!(trace.delivered.iter().any(|one| one.port == "blue-1"), "{text}");
+    assert!(trace.dropped.is_empty() && text.contains("looks the name up"), "{text}");
+    assert!(trace.hops.last().unwrap().before.is_some(), "it goes on where it was");
 }
 
 /// A host whose only flow asks for something that no responder of this version knows.

@@ -74,6 +74,8 @@ fn divide(report: &Report, is_known: &dyn Fn(&str) -> bool) -> (Report, Kept) {
     let mut known = Report {
         tunnels: report.tunnels.clone(),
         patches: report.patches.clone(),
+        probes: report.probes.clone(),
+        conflicts: report.conflicts.clone(),
         problems: report.problems.clone(),
         ..Report::default()
     };

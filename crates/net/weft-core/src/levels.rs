@@ -225,7 +225,7 @@ struct Seen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Difference {
     /// The host has reported this.
-    Report(Report),
+    Report(Box<Report>),
     /// Its switch has learned an awaited flow.
     Learned {
         /// The table.
@@ -298,7 +298,7 @@ impl Observed {
         }
         if let Some(report) = self.report.take() {
             self.paid_at = self.paid_at.max(now) + BETWEEN_REPORTS;
-            return Some(Difference::Report(report));
+            return Some(Difference::Report(Box::new(report)));
         }
         let ready = |(_, seen): &(&(u8, u64), &Seen)| seen.refused_at != Some(last_txn);
         let flow = *self.learned.iter().find(ready)?.0;
@@ -309,7 +309,7 @@ impl Observed {
     /// What was taken is not in force after all. A newer report stays.
     pub(crate) fn put_back(&mut self, difference: Difference) {
         match difference {
-            Difference::Report(report) => drop(self.report.get_or_insert(report)),
+            Difference::Report(report) => drop(self.report.get_or_insert(*report)),
             Difference::Learned { table, cookie, is_new } => self.learned(table, cookie, is_new),
         }
     }

@@ -15,6 +15,7 @@
 //! interface is plugged and has a port number, whatever becomes of the flow.
 
 mod joint;
+mod journal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,10 +24,8 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 use nlog_data::{Row, Value};
 use objects::Rows;
-use serde_json::Value as Json;
-use switch_model::InterfaceId;
+use switch_model::{Conflict, InterfaceId};
 
-use crate::record::Record;
 pub(crate) use joint::Joint;
 
 /// A port in a report.
@@ -87,6 +86,20 @@ pub(crate) struct NodeReport {
     contested: BTreeMap<String, String>,
     /// The interfaces that the switch could not open, and why, by the id of the port.
     unopened: BTreeMap<String, (String, String)>,
+    /// What probes of the host have found, by their ids.
+    probes: BTreeMap<String, Probed>,
+    /// Machines that are going to use the address of somebody else.
+    conflicts: BTreeSet<Conflict>,
+}
+
+/// What a probe has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Probed {
+    up: bool,
+    /// Why it is down; empty while it is up.
+    cause: String,
+    /// The transaction in which it went up or down.
+    since: u64,
 }
 
 /// The announcement of an interface.
@@ -149,6 +162,8 @@ impl Reports {
             claims: Some(claims),
             contested: report.contested.clone(),
             unopened: report.unopened.clone(),
+            probes: before.probed(report, txn),
+            conflicts: report.conflicts.as_deref().unwrap_or(&before.conflicts).clone(),
         };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
@@ -388,56 +403,13 @@ impl Reports {
         };
         vifs.map(interface).collect()
     }
-
-    /// Adds the reports of a journal record. The error describes the record's fault.
-    ///
-    /// A correction of rows for other rules is not a report of a switch.
-    pub(crate) fn restore(&mut self, record: &Record) -> Result<(), String> {
-        let (insert, delete) = match &record.reports {
-            Some(changes) => (&changes.insert, &changes.delete),
-            None if record.is_correction() => return Ok(()),
-            None => (&record.insert, &record.delete),
-        };
-        for table in TABLES {
-            for row in delete.get(table).into_iter().flatten() {
-                let (node, item) = item(table, row)?;
-                let report = self.nodes.entry(node).or_default();
-                match item {
-                    Item::Vif(port, _) => drop(report.vifs.remove(&port)),
-                    Item::Tunnel(tunnel, _) => drop(report.tunnels.remove(&tunnel)),
-                    Item::Patch(patch, _) => drop(report.patches.remove(&patch)),
-                    Item::Connection(_) => report.connection = None,
-                    Item::Announced(port, _) => drop(report.announced.remove(&port)),
-                    Item::Contested(port, _) => drop(report.contested.remove(&port)),
-                    Item::Unopened(port, _) => drop(report.unopened.remove(&port)),
-                }
-            }
-        }
-        for table in TABLES {
-            for row in insert.get(table).into_iter().flatten() {
-                let (node, item) = item(table, row)?;
-                let report = self.nodes.entry(node).or_default();
-                match item {
-                    Item::Vif(port, vif) => drop(report.vifs.insert(port, vif)),
-                    Item::Tunnel(tunnel, ofport) => drop(report.tunnels.insert(tunnel, ofport)),
-                    Item::Patch(patch, ofport) => drop(report.patches.insert(patch, ofport)),
-                    Item::Connection(connection) => report.connection = Some(connection),
-                    Item::Contested(port, names) => drop(report.contested.insert(port, names)),
-                    Item::Unopened(port, why) => drop(report.unopened.insert(port, why)),
-                    Item::Announced(port, since) => {
-                        let claim = report.vifs.get(&port).map(|vif| vif.since);
-                        let claim = claim.ok_or_else(|| format!("{port} is announced, but not plugged"))?;
-                        report.announced.insert(port, Announced { since, claim });
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-/// The tables of reports. An announcement needs its interface.
-const TABLES: [&str; 7] = [CONNECTION, PATCH, TUNNEL, "vif", "announced", "contested", "unopened"];
+/// The table of what probes have found.
+const PROBED: &str = "probe_result";
+
+/// The table of machines that are going to use the address of somebody else.
+const CONFLICTS: &str = "address_conflict";
 
 /// The tables of the ports that the driver makes with the names that the rules give them, in their second column.
 pub(crate) const PATCH: &str = "patch_port";
@@ -446,48 +418,6 @@ pub(crate) const TUNNEL: &str = "tunnel_port";
 /// The table of what was observed of connections, with one row at most for each transport node, which is its first column. The
 /// records of its rows may be missing from a journal.
 pub(crate) const CONNECTION: &str = "node_connection";
-
-enum Item {
-    Vif(String, Vif),
-    Tunnel(String, u16),
-    Patch(String, u16),
-    Connection(Connection),
-    Announced(String, u64),
-    Contested(String, String),
-    Unopened(String, (String, String)),
-}
-
-/// The transport node and the contents of a row of the journal.
-fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
-    let number = |value: &Json| value.as_u64().and_then(|number| u16::try_from(number).ok());
-    let fault = || format!("no row of {table}: {}", Json::Array(row.to_vec()));
-    match (table, row) {
-        ("vif", [Json::String(node), Json::String(port), ofport, Json::String(mac), since]) => {
-            let (ofport, since) = number(ofport).zip(since.as_u64()).ok_or_else(fault)?;
-            Ok((node.clone(), Item::Vif(port.clone(), Vif { ofport, mac: mac.clone(), since })))
-        }
-        (CONNECTION, [Json::String(node), Json::Bool(connected), since]) => {
-            let since = since.as_u64().ok_or_else(fault)?;
-            Ok((node.clone(), Item::Connection(Connection { connected: *connected, since })))
-        }
-        ("announced", [Json::String(node), Json::String(port), since]) => {
-            let since = since.as_u64().ok_or_else(fault)?;
-            Ok((node.clone(), Item::Announced(port.clone(), since)))
-        }
-        ("contested", [Json::String(node), Json::String(port), Json::String(names)]) => {
-            Ok((node.clone(), Item::Contested(port.clone(), names.clone())))
-        }
-        ("unopened", [Json::String(node), Json::String(port), Json::String(name), Json::String(error)]) => {
-            Ok((node.clone(), Item::Unopened(port.clone(), (name.clone(), error.clone()))))
-        }
-        (TUNNEL | PATCH, [Json::String(node), Json::String(name), ofport]) => {
-            let ofport = number(ofport).ok_or_else(fault)?;
-            let item = if table == PATCH { Item::Patch } else { Item::Tunnel };
-            Ok((node.clone(), item(name.clone(), ofport)))
-        }
-        _ => Err(fault()),
-    }
-}
 
 impl NodeReport {
     /// The claims of the interfaces in the next report, which is that of transaction `txn`. `elsewhere` says which transaction has
@@ -519,6 +449,16 @@ impl NodeReport {
             ((port.clone(), *interface), claim)
         };
         report.interfaces.iter().map(claim).collect()
+    }
+
+    /// What probes have found by the next report, which is that of transaction `txn`.
+    fn probed(&self, report: &switch_model::Report, txn: u64) -> BTreeMap<String, Probed> {
+        let probed = |(probe, found): (&String, &switch_model::ProbeFound)| {
+            let before = self.probes.get(probe).filter(|before| before.up == found.up);
+            let since = before.map_or(txn, |before| before.since);
+            (probe.clone(), Probed { up: found.up, cause: found.cause.clone(), since })
+        };
+        report.probes.iter().map(probed).collect()
     }
 
     /// Whether a port is known and equal to the reported one.
@@ -558,6 +498,12 @@ impl NodeReport {
         let unopened = |(port, (name, error)): (&String, &(String, String))| {
             vec![text(node), text(port), text(name), text(error)]
         };
+        let probed = |(probe, found): (&String, &Probed)| {
+            vec![text(node), text(probe), Value::Bool(found.up), text(&found.cause), txn(found.since)]
+        };
+        let conflict = |Conflict { label, address }: &Conflict| {
+            vec![text(node), Value::Int((*label).into()), Value::Ip(*address)]
+        };
         let port =
             |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
         BTreeMap::from([
@@ -568,6 +514,8 @@ impl NodeReport {
             ("announced", self.announced.iter().filter_map(announced).collect()),
             ("contested", self.contested.iter().map(contested).collect()),
             ("unopened", self.unopened.iter().map(unopened).collect()),
+            (PROBED, self.probes.iter().map(probed).collect()),
+            (CONFLICTS, self.conflicts.iter().map(conflict).collect()),
         ])
     }
 }

@@ -309,9 +309,8 @@ mod tests {
     fn what_is_not_interpreted_is_refused_also_within_others() {
         let mut bridge = bridge(&[]);
         for actions in [
-            "ct(table=1,nat)",
             "ct(commit,alg=ftp)",
-            "clone(ct(commit,nat(src=10.0.0.1)))",
+            "clone(ct(commit,alg=ftp,nat(src=10.0.0.1)))",
             "learn(table=1,result_dst=reg0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "learn(table=1,fin_idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "clone(output:1,meter:1)",
@@ -336,6 +335,11 @@ mod tests {
                 let refused = bridge.add_flow(flow(&format!("{matches}actions={actions}")));
                 assert!(matches!(refused, Err(Refused::NotIp(_))), "{matches}{actions}");
             }
+        }
+        for family in ["ip,ct(commit,nat(src=fd00::1))", "ipv6,ct(commit,nat(dst=10.0.0.1:80))"] {
+            let (family, actions) = family.split_once(',').unwrap();
+            let refused = bridge.add_flow(flow(&format!("{family} actions={actions}")));
+            assert!(matches!(refused, Err(Refused::Family(_))), "{family}: {refused:?}");
         }
         assert!(bridge.flows().is_empty());
         let mut group = |text: &str| bridge.add_group(text.parse().unwrap());

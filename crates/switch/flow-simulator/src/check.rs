@@ -1,6 +1,6 @@
 //! The checks of flows and groups that a bridge accepts.
 
-use openflow_rs::action::Learn;
+use openflow_rs::action::{Learn, Nat};
 use openflow_rs::flow::ALL_TABLES;
 use openflow_rs::{Action, Actions, Field, Match, PortNo, Prerequisite};
 
@@ -41,8 +41,19 @@ pub(crate) fn check_protocol(matches: &Match, actions: &Actions) -> Result<(), R
         Action::DecTtl(_) | Action::SetTtl(_) | Action::Ct(_) if !matches.meets(Prerequisite::Ip) => {
             Err(Refused::NotIp(Box::new(action.clone())))
         }
+        Action::Ct(ct) => check_protocol(matches, &ct.actions),
+        Action::Nat(nat) if !is_family(matches, *nat) => Err(Refused::Family(Box::new(action.clone()))),
         Action::CloneActions(clone) => check_protocol(matches, &clone.actions),
         _ => Ok(()),
+    })
+}
+
+/// Whether packets have addresses like those that `nat` gives them.
+fn is_family(matches: &Match, nat: Nat) -> bool {
+    let range = nat.change().and_then(|(_, range)| range);
+    range.is_none_or(|range| {
+        let is_ipv6 = range.addresses().0.is_ipv6();
+        matches.meets(if is_ipv6 { Prerequisite::Ipv6 } else { Prerequisite::Ipv4 })
     })
 }
 
@@ -56,10 +67,7 @@ fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Ref
             Action::Ct(ct) if ct.alg != 0 => {
                 return unsupported("the connections that others announce are not looked for; leave out alg");
             }
-            Action::Ct(ct) if ct.actions.0.iter().any(|action| matches!(action, Action::Nat(_))) => {
-                return unsupported("addresses are not translated here yet; leave out nat");
-            }
-            Action::Nat(_) => return unsupported("addresses are not translated here yet"),
+            Action::Nat(_) => return unsupported("it is a part of ct"),
             Action::Learn(learn) => {
                 if let Some(why) = unlearnable(learn) {
                     return unsupported(why);

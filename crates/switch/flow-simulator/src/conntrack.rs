@@ -14,19 +14,29 @@
 //!   shows the ports of the connection. Fragments below 1,200 bytes (1,280 of IPv6) that are not the last are invalid.
 //! - `exec` writes the mark of whatever connection the packet belongs to, also if the packet is a reply or is invalid.
 //! - A flow that closed or was reset can be opened again from either side: the connection is a new one then.
+//!
+//! What `nat` does, and surprises, is in [`nat`] and [`translation`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+
+use openflow_rs::action::Nat;
 
 use crate::Bridge;
 use crate::key::{ICMP, ICMPV6, TCP, Tracked};
 
 pub(crate) mod fragments;
+mod nat;
 mod read;
 mod tcp;
+mod tracker;
+mod translation;
 
 pub(crate) use read::{Sighting, sighting};
+pub(crate) use tracker::{Mishap, Tracker};
+pub(crate) use translation::Translation;
 
 /// Bits of `ct_state`.
 pub(crate) const NEW: u8 = 0x01;
@@ -35,9 +45,11 @@ const RELATED: u8 = 0x04;
 pub(crate) const REPLY: u8 = 0x08;
 const INVALID: u8 = 0x10;
 const TRACKED: u8 = 0x20;
+const SOURCE_TRANSLATED: u8 = 0x40;
+const DESTINATION_TRANSLATED: u8 = 0x80;
 
 /// The names of the bits, from the lowest on.
-const STATES: [&str; 6] = ["new", "est", "rel", "rpl", "inv", "trk"];
+const STATES: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
 
 /// One end of a connection, as a packet of one direction names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +76,14 @@ impl Tuple {
     fn reversed(self) -> Tuple {
         Tuple { from: self.to, to: self.from, ..self }
     }
+
+    /// The address of one of its ends.
+    fn address(&self, end: End) -> IpAddr {
+        match end.address {
+            address if self.ipv6 => Ipv6Addr::from_bits(address).into(),
+            address => Ipv4Addr::from_bits(address as u32).into(),
+        }
+    }
 }
 
 /// A tracked connection.
@@ -74,6 +94,10 @@ struct Entry {
     progress: Progress,
     /// When it is forgotten, on the bridge's clock.
     expires: Duration,
+    /// What packets of the other side have: the reversed tuple, or another one if the connection is translated.
+    replies: Tuple,
+    /// What is translated of packets of the side that began.
+    side: Option<nat::Side>,
 }
 
 /// How far a connection has come.
@@ -149,8 +173,16 @@ impl Progress {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
     pub(crate) seen: Tracked,
-    /// Its connection, by the original direction.
-    connection: Option<Tuple>,
+    connection: Option<Known>,
+}
+
+/// The connection of a packet, as long as neither an action nor `nat` has written addresses or ports.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Its original direction.
+    original: Tuple,
+    reply: bool,
+    related: bool,
 }
 
 impl Mark {
@@ -169,134 +201,81 @@ pub(crate) struct How {
     /// The bits of the connection's mark to write, and their mask.
     pub(crate) mark: (u32, u32),
     pub(crate) label: (u128, u128),
+    pub(crate) nat: Option<Nat>,
 }
 
-/// The connections that packets changed: removed ones are none.
-pub(crate) type Changes = BTreeMap<Tuple, Option<ConnectionState>>;
-
-/// A connection as changes carry it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectionState(Entry);
-
-/// The connections of a bridge, by the tuple of their first packet.
+/// The tuples that packets changed: removed ones are none.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Connections(BTreeMap<Tuple, ConnectionState>);
+pub(crate) struct Changes {
+    slots: BTreeMap<Tuple, Option<Slot>>,
+    /// The number of slots made.
+    made: u64,
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+/// What a tuple stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slot {
+    what: Meaning,
+    /// A later one is found first where two have the same pair of ends.
+    number: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Meaning {
+    /// A connection: this is the tuple of its first packet.
+    Connection(Entry),
+    /// The answers of a translated connection, whose first packet had this tuple (`CT_CONN_TYPE_UN_NAT`).
+    AnswersTo(Tuple),
+}
+
+impl Slot {
+    fn is_over(&self, now: Duration) -> bool {
+        matches!(&self.what, Meaning::Connection(entry) if now >= entry.expires)
+    }
+}
+
+/// The connections of a bridge, by tuples.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Connections {
+    slots: BTreeMap<Tuple, Slot>,
+    /// The number of slots ever made.
+    made: u64,
+}
 
 impl Connections {
     pub(crate) fn apply(&mut self, changes: Changes) {
-        for (tuple, state) in changes {
-            match state {
-                Some(state) => drop(self.0.insert(tuple, state)),
-                None => drop(self.0.remove(&tuple)),
+        self.made += changes.made;
+        for (tuple, slot) in changes.slots {
+            match slot {
+                Some(slot) => drop(self.slots.insert(tuple, slot)),
+                None => drop(self.slots.remove(&tuple)),
             }
         }
     }
 
-    /// Forgets the connections whose time is over.
+    /// Forgets the connections whose time is over, and the tuples of answers to those that are gone.
     pub(crate) fn expire(&mut self, now: Duration) {
-        self.0.retain(|_, state| now < state.0.expires);
-    }
-}
-
-/// The connections while one packet is processed: those of the bridge, and what the packet changed.
-pub(crate) struct Tracker<'a> {
-    pub(crate) before: &'a Connections,
-    pub(crate) changes: &'a mut Changes,
-    pub(crate) now: Duration,
-}
-
-impl Tracker<'_> {
-    fn get(&self, tuple: &Tuple) -> Option<&Entry> {
-        let found = match self.changes.get(tuple) {
-            Some(changed) => changed.as_ref(),
-            None => self.before.0.get(tuple),
-        };
-        found.map(|state| &state.0).filter(|entry| self.now < entry.expires)
+        self.retain(|_, slot| !slot.is_over(now));
     }
 
-    fn put(&mut self, tuple: Tuple, entry: Entry) {
-        self.changes.insert(tuple, Some(ConnectionState(entry)));
+    fn retain(&mut self, keep: impl Fn(&Tuple, &Slot) -> bool) {
+        self.slots.retain(|tuple, slot| keep(tuple, slot));
+        let answers: BTreeSet<Tuple> = self.connections().map(|(_, entry)| entry.replies).collect();
+        self.slots
+            .retain(|tuple, slot| matches!(slot.what, Meaning::Connection(_)) || answers.contains(tuple));
     }
 
-    /// The connection that a packet with this tuple belongs to, by its original direction.
-    fn find(&self, tuple: Tuple) -> Option<Tuple> {
-        [tuple, tuple.reversed()].into_iter().find(|tuple| self.get(tuple).is_some())
-    }
-
-    /// Tracks a packet, and updates what the datapath knows of it.
-    pub(crate) fn track(&mut self, sighting: Option<Sighting<'_>>, mark: &mut Mark, how: How) {
-        let known = mark.connection.filter(|tuple| tuple.zone == how.zone && !how.force);
-        if known.is_none() {
-            let Some(sighting) = sighting else {
-                mark.seen = Tracked { state: INVALID | TRACKED, zone: how.zone, ..Tracked::default() };
-                return;
-            };
-            // What another zone said is forgotten.
-            if mark.seen.zone != how.zone {
-                mark.seen.state = 0;
-            }
-            mark.connection = self.identify(sighting, &mut mark.seen.state, how);
-            mark.seen.state |= TRACKED;
-            mark.seen.show_original(mark.connection.unwrap_or(sighting.tuple));
-        }
-        mark.seen.zone = how.zone;
-        let entry = mark.connection.and_then(|tuple| self.get(&tuple)).cloned();
-        let (old, label) = entry.as_ref().map_or((0, 0), |entry| (entry.mark, entry.label));
-        (mark.seen.mark, mark.seen.label) = (old, label);
-        if let (Some(tuple), Some(entry)) = (mark.connection, entry)
-            && (how.mark.1 != 0 || how.label.1 != 0)
-        {
-            mark.seen.mark = old & !how.mark.1 | how.mark.0 & how.mark.1;
-            mark.seen.label = label & !how.label.1 | how.label.0 & how.label.1;
-            self.put(tuple, Entry { mark: mark.seen.mark, label: mark.seen.label, ..entry });
-        }
-    }
-
-    /// Finds, updates or creates the connection of a packet, and changes the packet's state.
-    fn identify(&mut self, sighting: Sighting<'_>, state: &mut u8, how: How) -> Option<Tuple> {
-        let Sighting { tuple, related, transport } = sighting;
-        let mut found = self.find(tuple);
-        if let Some(original) = found.filter(|original| how.force && *original != tuple) {
-            self.changes.insert(original, None);
-            found = None;
-        }
-        let Some(original) = found else {
-            if related {
-                *state = INVALID;
-                return None;
-            }
-            return self.open(sighting, state, how);
-        };
-        let reply = original != tuple;
-        let reply_bit = if reply { REPLY } else { 0 };
-        if related {
-            *state |= RELATED | reply_bit;
-            return found;
-        }
-        let mut entry = self.get(&original)?.clone();
-        let (verdict, lasts) = entry.progress.advance(reply, transport);
-        if let Some(lasts) = lasts {
-            entry.expires = self.now + lasts;
-        }
-        self.put(original, entry);
-        match verdict {
-            Verdict::Established => *state = *state & !NEW | ESTABLISHED | reply_bit,
-            Verdict::StillNew => *state |= NEW,
-            Verdict::Invalid => *state = INVALID,
-            Verdict::Reopens => {
-                self.changes.insert(original, None);
-                return self.open(sighting, state, how);
-            }
-        }
-        found
-    }
-
-    fn open(&mut self, sighting: Sighting<'_>, state: &mut u8, how: How) -> Option<Tuple> {
-        let begun = Progress::begin(sighting.tuple.protocol, sighting.transport);
-        *state = if begun.is_some() { NEW } else { INVALID };
-        let (progress, lasts) = begun.filter(|_| how.commit)?;
-        self.put(sighting.tuple, Entry { mark: 0, label: 0, progress, expires: self.now + lasts });
-        Some(sighting.tuple)
+    fn connections(&self) -> impl Iterator<Item = (&Tuple, &Entry)> {
+        self.slots.iter().filter_map(|(tuple, slot)| match &slot.what {
+            Meaning::Connection(entry) => Some((tuple, entry)),
+            Meaning::AnswersTo(_) => None,
+        })
     }
 }
 
@@ -319,10 +298,44 @@ impl Tracked {
         (self.tp_src, self.tp_dst) = if is_icmp { (from.icmp_type.into(), 0) } else { (from.port, to.port) };
     }
 
+    /// The original direction of the packet's connection, which has this tuple otherwise; none if the packet shows none.
+    fn original(&self, like: Tuple) -> Option<Tuple> {
+        if self.nw_proto == 0 {
+            return None;
+        }
+        let (from, to) =
+            if like.ipv6 { (self.ipv6_src, self.ipv6_dst) } else { (self.nw_src.into(), self.nw_dst.into()) };
+        let is_icmp = like.protocol == if like.ipv6 { ICMPV6 } else { ICMP };
+        let (from, to) = if is_icmp {
+            let kind = self.tp_src as u8;
+            let other = read::other_icmp_type(like.ipv6, kind)?;
+            let end = |address, icmp_type| End { address, port: like.from.port, icmp_type };
+            (end(from, kind), end(to, other))
+        } else {
+            let end = |address, port| End { address, port, icmp_type: 0 };
+            (end(from, self.tp_src), end(to, self.tp_dst))
+        };
+        Some(Tuple { zone: self.zone, ipv6: like.ipv6, protocol: self.nw_proto, from, to })
+    }
+
     /// The state as in `ct_state`.
     pub(crate) fn state_text(&self) -> String {
         let set = STATES.iter().enumerate().filter(|(bit, _)| self.state >> bit & 1 != 0);
         set.flat_map(|(_, name)| ["+", name]).collect()
+    }
+}
+
+impl fmt::Display for Tuple {
+    /// Both ends, with ports where there are any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |f: &mut fmt::Formatter<'_>, end: End| match (self.address(end), end.port) {
+            (address, 0) => write!(f, "{address}"),
+            (IpAddr::V4(address), port) => write!(f, "{address}:{port}"),
+            (IpAddr::V6(address), port) => write!(f, "[{address}]:{port}"),
+        };
+        end(f, self.from)?;
+        f.write_str(" > ")?;
+        end(f, self.to)
     }
 }
 
@@ -337,6 +350,10 @@ pub struct Connection {
     pub from: (IpAddr, u16),
     /// The destination of its first packet.
     pub to: (IpAddr, u16),
+    /// The source of its answers, before `nat` translates them.
+    pub reply_from: (IpAddr, u16),
+    /// The destination of its answers: what the other side knows the first one by.
+    pub reply_to: (IpAddr, u16),
     /// Its mark.
     pub mark: u32,
     /// Its label.
@@ -346,20 +363,24 @@ pub struct Connection {
 impl Bridge {
     /// The tracked connections, by zone, protocol and addresses.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
-        self.connections.0.iter().map(|(tuple, ConnectionState(entry))| {
-            let address = |end: End| match end.address {
-                address if tuple.ipv6 => Ipv6Addr::from_bits(address).into(),
-                address => Ipv4Addr::from_bits(address as u32).into(),
-            };
-            let end = |end: End| (address(end), end.port);
-            let (zone, protocol) = (tuple.zone, tuple.protocol);
-            let (from, to) = (end(tuple.from), end(tuple.to));
-            Connection { zone, protocol, from, to, mark: entry.mark, label: entry.label }
+        self.connections.connections().map(|(tuple, entry)| {
+            let end = |end: End| (tuple.address(end), end.port);
+            let (replies, mark, label) = (entry.replies, entry.mark, entry.label);
+            Connection {
+                zone: tuple.zone,
+                protocol: tuple.protocol,
+                from: end(tuple.from),
+                to: end(tuple.to),
+                reply_from: end(replies.from),
+                reply_to: end(replies.to),
+                mark,
+                label,
+            }
         })
     }
 
     /// Forgets the connections of a zone.
     pub fn flush_zone(&mut self, zone: u16) {
-        self.connections.0.retain(|tuple, _| tuple.zone != zone);
+        self.connections.retain(|tuple, _| tuple.zone != zone);
     }
 }

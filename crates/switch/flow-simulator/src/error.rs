@@ -19,6 +19,9 @@ pub enum Refused {
     /// An action for IP packets in a flow for others.
     #[error("`{0}` needs a match on IP packets: match ip or ipv6 too")]
     NotIp(Box<Action>),
+    /// A translation to addresses that the packets of the flow do not have.
+    #[error("`{0}` needs a match on packets with such addresses: match ip for IPv4 ones, ipv6 for IPv6 ones")]
+    Family(Box<Action>),
     /// A flow refers to a missing group.
     #[error("there is no group {0}: add it before the flow or bucket that names it")]
     NoGroup(u32),

@@ -8,7 +8,7 @@ use openflow_rs::{Actions, PortNo};
 
 use crate::trace::{HandedOver, Step};
 use crate::walk::{Hosts, Walk};
-use crate::{Bridge, Encapsulation, Packet, Stopped, Tunnel};
+use crate::{Bridge, Encapsulation, Lost, Packet, Tunnel};
 
 /// A host: a bridge, the address of its tunnel endpoint, and the physical networks of its patch ports.
 #[derive(Clone, Debug)]
@@ -18,6 +18,7 @@ pub struct Host {
     address: IpAddr,
     networks: BTreeMap<PortNo, String>,
     underlay_mtu: Option<u32>,
+    down: bool,
 }
 
 impl Host {
@@ -31,7 +32,7 @@ impl Host {
         for (port, encapsulation) in tunnels {
             bridge.add_tunnel(port, encapsulation);
         }
-        Host { bridge, address: address.into(), networks: BTreeMap::new(), underlay_mtu: None }
+        Host { bridge, address: address.into(), networks: BTreeMap::new(), underlay_mtu: None, down: false }
     }
 
     /// Limits the packets that the host sends into tunnels: the largest on the underlay, in bytes, with all their headers. Open vSwitch
@@ -43,6 +44,11 @@ impl Host {
     /// That limit; none if there is none.
     pub(crate) fn underlay_mtu(&self) -> Option<u32> {
         self.underlay_mtu
+    }
+
+    /// Whether the host is down ([`Fabric::set_down`]).
+    pub fn is_down(&self) -> bool {
+        self.down
     }
 
     /// The address of the host's tunnel endpoint.
@@ -122,85 +128,6 @@ pub struct Arrival {
     pub bytes: Vec<u8>,
 }
 
-/// A packet that a fault of the flow tables lost.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
-    /// It left by a tunnel port without a destination.
-    #[error("{host}: a packet left by tunnel port {port} with tun_dst 0: set tun_dst before the output")]
-    NoDestination {
-        /// The sender.
-        host: String,
-        /// Its tunnel port.
-        port: PortNo,
-    },
-    /// No other host has the address.
-    #[error("{host}: a packet was tunnelled to {address}, which is no other host's address")]
-    NoHost {
-        /// The sender.
-        host: String,
-        /// The address.
-        address: IpAddr,
-    },
-    /// The other host's address is of another IP version.
-    #[error("{host}: a packet was tunnelled from {from} to {to}: both must be of one IP version")]
-    OtherVersion {
-        /// The sender.
-        host: String,
-        /// Its address.
-        from: IpAddr,
-        /// The other host's address.
-        to: IpAddr,
-    },
-    /// The receiver has no tunnel port of this encapsulation.
-    #[error("{host} has no port for {encapsulation:?}, which {from} sent")]
-    NoTunnel {
-        /// The sender.
-        from: String,
-        /// The receiver.
-        host: String,
-        /// The encapsulation.
-        encapsulation: Encapsulation,
-    },
-    /// It does not fit into the underlay.
-    #[error(
-        "the packet from {from} to {host} has {size} bytes with the headers of its tunnel, and the network between them carries {mtu}"
-    )]
-    TooLarge {
-        /// The sender.
-        from: String,
-        /// The receiver.
-        host: String,
-        /// The bytes of the packet on the underlay, from its IP header on.
-        size: u32,
-        /// The most.
-        mtu: u32,
-        /// The largest IP packet in an untagged frame that fits into it.
-        fits: u32,
-    },
-    /// A bridge gave the packet up.
-    #[error("{host}: {why}")]
-    Stopped {
-        /// The host.
-        host: String,
-        /// The reason.
-        why: Stopped,
-    },
-    /// A bridge dropped copies because together they exceeded the limit.
-    #[error("{host}: a flood was cut short at 64 KB of datapath actions: split it over several hosts")]
-    Cut {
-        /// The host.
-        host: String,
-    },
-    /// Packets looped or multiplied, and those still in flight were dropped.
-    #[error(
-        "more than {MAX_CROSSINGS} packets crossed between hosts for one that was sent: look for a loop between hosts"
-    )]
-    Storm,
-    /// The packet's starting host does not exist.
-    #[error("there is no host {0}")]
-    Unknown(String),
-}
-
 /// The maximum number of packets between hosts for one packet sent; a logical switch on 3,000 hosts needs 2,999.
 pub(crate) const MAX_CROSSINGS: usize = 100_000;
 
@@ -268,6 +195,26 @@ impl Fabric {
         self.hosts.get_mut(name)
     }
 
+    /// Takes a host down, or brings it up again. While it is down, it gets nothing, and the tunnel ports of other hosts that have it as
+    /// their only peer are not live, as BFD finds out on a switch. So groups that watch these ports choose other buckets. A tunnel
+    /// port that is added later is live until the next call.
+    pub fn set_down(&mut self, name: &str, down: bool) {
+        let Some(host) = self.hosts.get_mut(name) else { return };
+        host.down = down;
+        let address = host.address;
+        for other in self.hosts.values_mut() {
+            let to_it: Vec<PortNo> = other
+                .bridge
+                .tunnels()
+                .filter(|(_, tunnel)| tunnel.remote == Some(address))
+                .map(|(port, _)| port)
+                .collect();
+            for port in to_it {
+                other.bridge.set_live(port, !down);
+            }
+        }
+    }
+
     /// The hosts, by name.
     pub fn hosts(&self) -> impl Iterator<Item = (&str, &Host)> {
         self.hosts.iter().map(|(name, host)| (name.as_str(), host))
@@ -293,6 +240,12 @@ impl Fabric {
     /// The result that [`Fabric::send`] would have, with the trace on every host. No host learns from it.
     pub fn trace(&self, host: &str, packet: Packet) -> Crossing {
         Walk::new(Hosts::untouched(&self.hosts), true).start_at_host(host, packet)
+    }
+
+    /// The result that [`Fabric::send_out`] would have, as in [`Fabric::trace`].
+    pub fn trace_out(&self, host: &str, bytes: Vec<u8>, actions: &Actions) -> Crossing {
+        let packet = Packet::new(bytes, PortNo::LOCAL);
+        Walk::new(Hosts::untouched(&self.hosts), true).start_with_actions(host, &packet, actions)
     }
 
     /// Sends a packet to the tunnel endpoint of a host, from anywhere. If the host has no tunnel port for it, Open vSwitch
@@ -384,6 +337,37 @@ mod tests {
             |clear| [host(1, &[], &[&to(2)]), host(2, &[], &[&relay(clear)]), host(3, &[], &["actions=3"])];
         assert_eq!(send(&mut fabric(hosts(""))), (vec![], vec![]));
         assert_eq!(send(&mut fabric(hosts("set_field:0->in_port,"))), (vec![("hv3".to_owned(), 3)], vec![]));
+    }
+
+    #[test]
+    fn a_group_that_watches_tunnels_passes_by_a_host_that_is_down() {
+        let group = "group_id=7,type=ff,bucket=bucket_id:1,watch_port:301,actions=output:301,\
+                     bucket=bucket_id:2,watch_port:302,actions=output:302";
+        let mut sender = host(1, &[], &[]);
+        for (port, last) in [(301, 2), (302, 3)] {
+            let remote = Some(Ipv4Addr::new(10, 0, 0, last).into());
+            sender.add_tunnel(PortNo(port), Tunnel { encapsulation: Encapsulation::Geneve, remote });
+        }
+        sender.bridge.add_group(group.parse().unwrap()).unwrap();
+        sender.bridge.add_flow("in_port=1 actions=group:7".parse().unwrap()).unwrap();
+        let mut fabric =
+            fabric([sender, host(2, &[], &["actions=output:2"]), host(3, &[], &["actions=output:3"])]);
+        let arrived = |last: u16| (vec![(format!("hv{last}"), last)], vec![]);
+        assert_eq!(send(&mut fabric), arrived(2));
+        fabric.set_down("hv2", true);
+        assert_eq!(send(&mut fabric), arrived(3));
+        let traced = fabric.trace("hv1", Packet::new(vec![2; 60], PortNo(1)));
+        let text: String = traced.hops.iter().flat_map(|(_, steps)| steps).map(ToString::to_string).collect();
+        assert!(text.contains("bucket 2, the first that is live; 1: port 301 is not live"), "{text}");
+        fabric.set_down("hv3", true);
+        assert_eq!(send(&mut fabric), (vec![], vec![]));
+        fabric.set_down("hv2", false);
+        assert_eq!(send(&mut fabric), arrived(2));
+        // Without a group, the packet is sent and lost.
+        fabric.set_down("hv2", true);
+        let sender = fabric.host_mut("hv1").unwrap();
+        sender.bridge.add_flow("in_port=1 actions=output:301".parse().unwrap()).unwrap();
+        assert_eq!(send(&mut fabric), (vec![], vec![Lost::Down { host: "hv2".to_owned() }]));
     }
 
     #[test]

@@ -57,11 +57,12 @@
 //! accepted and have no effect. Meters have no rate: a test says what they let through ([`Bridge::set_budget`]). A flow whose actions lack their prerequisites is accepted, although a switch refuses it.
 //!
 //! Connection tracking is that of the userspace datapath: sequence numbers are checked, timeouts are the default ones, and no
-//! zone has a limit. Fragments that wait are lost when time passes. Known to differ: behind a comparison of lengths, a list
+//! zone has a limit. Addresses are translated as there, except that the switch chooses from a range by a hash that nobody can
+//! predict, and the simulator takes the first address and the first free port. Fragments that wait are lost when time passes. Known to differ: behind a comparison of lengths, a list
 //! with an `exit` after `ct` tracks nothing in the switch; and at a second zone, the switch sometimes keeps fragments that come
 //! twice or by different flows.
 //!
-//! Left out so far, and refused: `nat`, `alg` and `resubmit(ct)`, action sets of flows (`write_actions`,
+//! Left out so far, and refused: `alg` and `resubmit(ct)`, action sets of flows (`write_actions`,
 //! `clear_actions`), select groups without hashed fields, and `learn` with TCP timeouts or results. Not parsed: MPLS,
 //! NSH and all Geneve options except the one of 4 bytes that is `tun_metadata0`. Tunnels are over IPv4, with
 //! `options:key=flow`, over an underlay that neither loses nor fragments packets; the bridge of the underlay, and the
@@ -81,6 +82,7 @@ mod hash;
 mod key;
 mod learned;
 mod limits;
+mod lost;
 mod meter;
 mod packet;
 mod pipeline;
@@ -95,8 +97,9 @@ pub use change::Change;
 pub use conntrack::Connection;
 pub use error::{Refused, Stopped};
 pub use extract::VlanLimit;
-pub use fabric::{Arrival, Crossing, Fabric, Host, Lost, Tapped, Tunnelled};
+pub use fabric::{Arrival, Crossing, Fabric, Host, Tapped, Tunnelled};
 pub use key::FlowKey;
+pub use lost::Lost;
 pub use meter::Meter;
 pub use packet::Packet;
 pub use pipeline::{Emitted, Outcome};

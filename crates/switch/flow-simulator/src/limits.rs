@@ -4,6 +4,8 @@
 //! The sizes are those of the Netlink attributes of actions (`odp-util.c`, `linux/openvswitch.h`), each padded to four
 //! bytes.
 
+use openflow_rs::action::{Nat, NatChoice};
+
 use crate::FlowKey;
 use crate::key::{ETH_ARP, ETH_IPV4, ETH_IPV6, ICMP, ICMPV6};
 use crate::port::{Encapsulation, Tunnel};
@@ -22,6 +24,23 @@ pub(crate) const CHECK_LENGTH: usize = HEADER + 2 * (HEADER + 4);
 
 /// Bytes of the actions that track a packet with mark and label, and look it up again.
 pub(crate) const TRACK: usize = HEADER + 3 * (HEADER + 4) + (HEADER + 8) + (HEADER + 32) + (HEADER + 4);
+
+/// Bytes that `nat` adds to the action that tracks a packet (`put_ct_nat` of `ofproto-dpif-xlate.c`).
+pub(crate) fn nat(nat: Nat) -> usize {
+    const FLAG: usize = HEADER;
+    let Some((_, range)) = nat.change() else { return HEADER };
+    let Some(range) = range else { return HEADER + FLAG };
+    let (first, last) = range.addresses();
+    let address = HEADER + if first.is_ipv6() { 16 } else { 4 };
+    let addresses = if first == last { address } else { 2 * address };
+    let ports = match range.ports() {
+        None => 0,
+        Some((first, last)) if first == last => HEADER + padded(2),
+        Some(_) => 2 * (HEADER + padded(2)),
+    };
+    let flags = usize::from(range.persistent) + usize::from(range.choice != NatChoice::Default);
+    HEADER + FLAG * (1 + flags) + addresses + ports
+}
 
 /// Bytes of the action that encapsulates a packet.
 pub(crate) fn push(tunnel: Tunnel, key: &FlowKey) -> usize {

@@ -44,6 +44,17 @@ impl Frame {
         self.layout
     }
 
+    /// The network header, and the transport header with its payload.
+    pub(crate) fn headers_mut(&mut self) -> Option<(&mut [u8], &mut [u8])> {
+        let (l3, l4, end) = (self.layout.l3?, self.layout.l4?, self.layout.end);
+        self.bytes.get_mut(l3..end)?.split_at_mut_checked(l4 - l3)
+    }
+
+    /// The same bytes, with these fields to compare later ones with.
+    pub(crate) fn with_key(self, key: FlowKey) -> Frame {
+        Frame { key, ..self }
+    }
+
     /// The packet as a switch reads it that gets these bytes.
     pub(crate) fn read_again(self, limit: VlanLimit) -> Frame {
         Frame::new(self.bytes, PortNo(self.key.in_port), limit)
@@ -131,8 +142,10 @@ impl Frame {
         let proto = if from.nw_proto == ICMPV6 { 0 } else { from.nw_proto };
         for (at, old, new) in [(12, from.nw_src, to.nw_src), (16, from.nw_dst, to.nw_dst)] {
             if old != new {
+                // The bytes differ from the old field if they were translated.
+                let bytes = self.bytes[l3 + at..l3 + at + 4].to_vec();
                 self.put_address(l3 + at, &new.to_be_bytes(), proto);
-                self.adjust(l3 + 10, &old.to_be_bytes(), &new.to_be_bytes());
+                self.adjust(l3 + 10, &bytes, &new.to_be_bytes());
             }
         }
         let (version, proto) = (self.bytes[l3], self.bytes[l3 + 9]);
@@ -148,11 +161,15 @@ impl Frame {
     fn ipv6(&mut self, from: &FlowKey, to: &FlowKey) {
         let Some(l3) = self.layout.l3 else { return };
         let proto = from.nw_proto;
-        self.put_address(l3 + 8, &to.ipv6_src.to_be_bytes(), proto);
-        if self.layout.routed {
-            self.put(l3 + 24, &to.ipv6_dst.to_be_bytes());
-        } else {
-            self.put_address(l3 + 24, &to.ipv6_dst.to_be_bytes(), proto);
+        if from.ipv6_src != to.ipv6_src {
+            self.put_address(l3 + 8, &to.ipv6_src.to_be_bytes(), proto);
+        }
+        if from.ipv6_dst != to.ipv6_dst {
+            if self.layout.routed {
+                self.put(l3 + 24, &to.ipv6_dst.to_be_bytes());
+            } else {
+                self.put_address(l3 + 24, &to.ipv6_dst.to_be_bytes(), proto);
+            }
         }
         let version = u32::from(self.bytes[l3] >> 4) << 28;
         let first = version | u32::from(to.nw_tos) << 20 | to.ipv6_label;
@@ -180,14 +197,13 @@ impl Frame {
 
     fn transport(&mut self, from: &FlowKey, to: &FlowKey) {
         let Some(l4) = self.layout.l4.filter(|_| from.nw_frag & LATER_FRAGMENT == 0) else { return };
-        let ports = [to.tp_src.to_be_bytes(), to.tp_dst.to_be_bytes()].concat();
         let had_ports = from.tp_src != 0 || from.tp_dst != 0;
         let size = self.l4_size();
         match from.nw_proto {
-            TCP if had_ports && size >= 20 => self.put_summed(l4, &ports, Some(l4 + 16)),
+            TCP if had_ports && size >= 20 => self.ports(l4, from, to, Some(l4 + 16)),
             UDP if had_ports && size >= 8 => {
                 let checksum = self.pseudo_checksum(UDP);
-                self.put_summed(l4, &ports, checksum);
+                self.ports(l4, from, to, checksum);
                 if checksum.is_some() && self.bytes[l4 + 6..l4 + 8] == [0, 0] {
                     self.put(l4 + 6, &[0xff, 0xff]);
                 }
@@ -201,6 +217,14 @@ impl Frame {
                 self.icmp(l4, to);
             }
             _ => {}
+        }
+    }
+
+    fn ports(&mut self, l4: usize, from: &FlowKey, to: &FlowKey, checksum: Option<usize>) {
+        for (at, old, new) in [(l4, from.tp_src, to.tp_src), (l4 + 2, from.tp_dst, to.tp_dst)] {
+            if old != new {
+                self.put_summed(at, &new.to_be_bytes(), checksum);
+            }
         }
     }
 
@@ -268,7 +292,7 @@ impl Frame {
 }
 
 /// The checksum after a change of words that it covers.
-fn adjusted(sum: u16, old: &[u8], new: &[u8]) -> u16 {
+pub(crate) fn adjusted(sum: u16, old: &[u8], new: &[u8]) -> u16 {
     let complement: Vec<u8> = old.iter().map(|byte| !byte).collect();
     !folded(u32::from(!sum) + ones_sum(&complement) + ones_sum(new))
 }

@@ -11,6 +11,12 @@ use crate::FlowKey;
 /// The problem of a packet that an action would send back to the port that it came from.
 pub const RETURNED: &str = "not sent back to the port that it came from";
 
+/// The problem of a packet that ends Open vSwitch 3.1 by a failed assertion of `conn_update_state`: `nat` translated its connection to the
+/// addresses and ports that it had, and the connection is over, but the switch has not yet forgotten it. Here such a packet is
+/// invalid.
+pub const ABORTS: &str =
+    "Open vSwitch 3.1 aborts here: a connection was translated to what it was, and has ended";
+
 /// One step, and the steps within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {

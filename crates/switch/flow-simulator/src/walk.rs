@@ -138,6 +138,10 @@ impl<'a> Walk<'a> {
 
     /// A host does what it does with a packet.
     fn pass_host(&mut self, name: &str, packet: &Packet, actions: Option<&Actions>, before: Option<usize>) {
+        if self.hosts.get(name).is_some_and(Host::is_down) {
+            self.crossing.lost.push(Lost::Down { host: name.to_owned() });
+            return;
+        }
         let Some(outcome) = self.hosts.receive(name, packet, actions, self.wanted) else {
             self.crossing.lost.push(Lost::Unknown(name.to_owned()));
             return;
@@ -180,7 +184,7 @@ impl<'a> Walk<'a> {
     /// Sends a frame to every port on a physical network except the sender's.
     fn spread(&mut self, network: &str, bytes: &[u8], from: Option<(&str, PortNo)>) {
         let before = self.hop();
-        for (name, host) in self.hosts.iter() {
+        for (name, host) in self.hosts.iter().filter(|(_, host)| !host.is_down()) {
             for port in host.ports_of(network).filter(|port| from != Some((name, *port))) {
                 self.crossings += 1;
                 self.under_way.push_back((name.clone(), Packet::new(bytes.to_vec(), port), before));
@@ -205,6 +209,9 @@ impl<'a> Walk<'a> {
         let own = sender.address();
         if own.is_ipv4() != to.is_ipv4() {
             return Err(Lost::OtherVersion { host: host(), from: own, to });
+        }
+        if peer.is_down() {
+            return Err(Lost::Down { host: name.clone() });
         }
         let port = arrival(peer, own, encapsulation).ok_or_else(no_tunnel)?;
         let Emitted { bytes, key, .. } = emitted;

@@ -4,3 +4,4 @@ mod connection_filter;
 mod open_vswitch;
 mod packet_filter;
 mod trace;
+mod translation;

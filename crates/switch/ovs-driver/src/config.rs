@@ -35,6 +35,9 @@ pub struct Config {
     /// Tables whose flows the switch itself creates too, few of them. The driver reports those that are
     /// [awaited](crate::Desired::awaited).
     pub watched_tables: BTreeSet<u8>,
+    /// Tables where the switch itself notes address conflicts, in flows that no packet meets: each matches one field, whose number is the label
+    /// of a port, and sets another to an address. The driver reports them.
+    pub conflict_tables: BTreeSet<u8>,
     /// The settings of the `learned_tables`. `None` leaves them as they are.
     pub learned_limit: Option<FlowTable>,
     /// The controller that the driver works for. The driver writes only to a switch that belongs to it, and marks the switch as such.
@@ -45,7 +48,12 @@ pub struct Config {
 impl Config {
     /// Whether the switch itself creates the flows of a table.
     pub(crate) fn is_learned(&self, table: u8) -> bool {
-        self.learned_tables.contains(&table) || self.watched_tables.contains(&table)
+        self.learned_tables.contains(&table) || self.is_known_of(table)
+    }
+
+    /// Whether the driver knows the flows of a table, although the switch itself creates them.
+    pub(crate) fn is_known_of(&self, table: u8) -> bool {
+        self.watched_tables.contains(&table) || self.conflict_tables.contains(&table)
     }
 }
 

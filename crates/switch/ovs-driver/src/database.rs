@@ -330,6 +330,7 @@ impl Watcher {
                     self.report(false);
                 }
                 () = self.rivals.changed() => if connected { self.report(false) },
+                () = self.intent.conflicts_are_due(), if connected => self.report(false),
                 () = tokio::time::sleep_until(self.scrub_at), if connected => Box::pin(self.scrub()).await,
                 () = tokio::time::sleep(self.timing.retry_after), if retry => {
                     Box::pin(self.look()).await;
@@ -519,9 +520,14 @@ impl Watcher {
     }
 
     fn report(&mut self, due: bool) {
+        // Also if nothing is reported, so that they are due no more.
+        let conflicts = self.intent.lock().conflicts.shown(Instant::now());
         match &self.withheld {
             // Its interfaces are those of the other node.
-            Some(refused) if refused.by_node => return self.outbox.report(Report::default(), due),
+            Some(refused) if refused.by_node => {
+                let nothing = Report { conflicts: Some(Arc::default()), ..Report::default() };
+                return self.outbox.report(nothing, due);
+            }
             // What this controller knew stays, for the time when the switch is its own again.
             Some(_) => return,
             None => {}
@@ -533,6 +539,7 @@ impl Watcher {
         let view = self.view();
         self.arrivals.note(view.claims());
         let mut report = view.report(&self.config, &self.arrivals, &want);
+        report.conflicts = conflicts.map(Arc::new);
         if let Some(why) = alone {
             let why = format!(
                 "takes no changes as a whole ({why}), so they were sent one by one, and packets may have met some without the \

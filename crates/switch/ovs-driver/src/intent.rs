@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use tokio::sync::Notify;
 
 use crate::awaited::Awaited;
+use crate::conflicts::Conflicts;
 use crate::forwarding::Forwarding;
 use crate::frames::Frames;
 use crate::in_database::Wanted;
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     changed: Notify,
     /// Wakes the task that sends frames.
     frames: Notify,
+    /// Wakes the task that reports.
+    conflicts: Notify,
 }
 
 /// What the owner wants.
@@ -93,6 +96,28 @@ impl Shared {
         self.frames.notify_one();
     }
 
+    /// Address conflicts have come or gone.
+    pub(crate) fn conflicts_have_changed(&self) {
+        self.conflicts.notify_one();
+    }
+
+    /// Waits until address conflicts are to be reported. Cancel safe.
+    pub(crate) async fn conflicts_are_due(&self) {
+        loop {
+            let due = self.lock().conflicts.due(tokio::time::Instant::now());
+            let is_due = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = is_due => return,
+                () = self.conflicts.notified() => {}
+            }
+        }
+    }
+
     /// Waits until frames are to be sent.
     pub(crate) async fn frame_is_due(&self) {
         loop {
@@ -134,6 +159,8 @@ pub(crate) struct Intent {
     pub(crate) database: Arc<Database>,
     /// Learned flows to report.
     pub(crate) awaited: Awaited,
+    /// Address conflicts to report.
+    pub(crate) conflicts: Conflicts,
     /// Frames to send.
     pub(crate) frames: Frames,
     /// Why the last changes were sent one by one, and not as a whole.

@@ -28,6 +28,7 @@
 //!     tunnel_option: None,
 //!     learned_tables: BTreeSet::new(),
 //!     watched_tables: BTreeSet::new(),
+//!     conflict_tables: BTreeSet::new(),
 //!     learned_limit: None,
 //!     owner: None,
 //! };
@@ -105,6 +106,7 @@
 mod arrivals;
 mod awaited;
 mod config;
+mod conflicts;
 mod connecting;
 mod database;
 mod driver;
@@ -140,8 +142,8 @@ pub use peer_connection::{
 };
 pub use peers::Peers;
 pub use switch_model::{
-    BfdSession, Bucket, BundleTimes, CHOICE_BYTES_MAX, Changes, Channel, Choice, CollectorSet, Desired,
-    Edits, Encap, Event, Flow, FlowCount, FlowKey, ForeignChange, Frame, GROUP_MAX, InterfaceId, LearnedFlow,
-    METER_MAX, Meter, MeterCount, Packet, Patch, Problem, ReadError, Rejection, Remote, Report, SeenFlow,
-    Tunnel, Vif, Watched, ZONE_TABLE, ZoneLimits, ZoneOwner,
+    BfdSession, Bucket, BundleTimes, CHOICE_BYTES_MAX, Changes, Channel, Choice, CollectorSet, Conflict,
+    Desired, Edits, Encap, Event, Flow, FlowCount, FlowKey, ForeignChange, Frame, GROUP_MAX, InterfaceId,
+    LearnedFlow, METER_MAX, Meter, MeterCount, Packet, Patch, ProbeFound, Problem, ReadError, Rejection,
+    Remote, Report, SeenFlow, Tunnel, Vif, Watched, ZONE_TABLE, ZoneLimits, ZoneOwner,
 };

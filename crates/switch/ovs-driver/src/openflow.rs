@@ -30,8 +30,8 @@ use crate::in_openflow::{Batch, Contents};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 use switch_model::{
-    BundleTimes, Channel, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet, ReadError,
-    SeenFlow,
+    BundleTimes, Channel, Conflict, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet,
+    ReadError, SeenFlow,
 };
 
 /// Whether the switch is connected, and the number of the connection.
@@ -67,6 +67,8 @@ struct Installed {
     contents: Contents,
     /// The cookies of the flows of watched tables.
     watched: BTreeMap<FlowKey, u64>,
+    /// What the switch has noted of address conflicts.
+    conflicts: BTreeMap<FlowKey, Conflict>,
     /// Why the switch does not have the tunnel option as a field.
     option_fault: Option<String>,
 }
@@ -474,7 +476,7 @@ impl Keeper {
             intent.forwarding.differing()
         };
         session.settle(differing)?;
-        self.read_watched(installed.watched);
+        self.read_learned(installed.watched, installed.conflicts);
         Ok(installed.option_fault)
     }
 
@@ -484,16 +486,23 @@ impl Keeper {
             let contents = session.read_unreported().await?;
             self.intent.lock().forwarding.compare(&contents, false);
         } else {
-            let Installed { contents, watched, .. } = session.read(&self.config).await?;
+            let Installed { contents, watched, conflicts, .. } = session.read(&self.config).await?;
             self.intent.lock().forwarding.compare(&contents, true);
-            self.read_watched(watched);
+            self.read_learned(watched, conflicts);
         }
         session.settle(self.intent.lock().forwarding.differing())
     }
 
-    /// Takes over the learned flows of watched tables, and reports those that are new.
-    fn read_watched(&self, flows: BTreeMap<FlowKey, u64>) {
-        let learned = self.intent.lock().awaited.read(flows);
+    /// Takes over the learned flows of watched tables, and reports those that are new. Takes over address conflicts.
+    fn read_learned(&self, flows: BTreeMap<FlowKey, u64>, conflicts: BTreeMap<FlowKey, Conflict>) {
+        let learned = {
+            let mut intent = self.intent.lock();
+            if !self.config.conflict_tables.is_empty() {
+                intent.conflicts.read(conflicts);
+                self.intent.conflicts_have_changed();
+            }
+            intent.awaited.read(flows)
+        };
         for event in learned {
             self.outbox.put(event);
         }

@@ -7,6 +7,7 @@ use ovsdb_client::open_vswitch::{
     self, Bridge, BridgeSpec, Controller, FlowTable, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
 };
 use ovsdb_client::{ColumnError, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row};
+use packet_answers::{PROBE_KEY, PROBES_MAX, ProbeResult, is_probe_id};
 use peer_connection::Endpoint;
 use uuid::Uuid;
 
@@ -17,7 +18,7 @@ use crate::in_database::{self, Here, Support};
 use crate::intent::Database;
 use crate::ownership::{self, Refused, SwitchId};
 use crate::ports::{Port as Wanted, Ports};
-use switch_model::{Encap, InterfaceId, Patch, Problem, Remote, Report, Tunnel, Vif};
+use switch_model::{Encap, InterfaceId, Patch, ProbeFound, Problem, Remote, Report, Tunnel, Vif};
 
 /// The mark of the driver's tunnel ports: `external_ids:weft=tunnel` on the interface.
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");
@@ -358,8 +359,23 @@ impl View {
             report.unopened.remove(iface_id);
             plug_in(&mut report, arrivals, iface_id, interfaces);
         }
+        report.probes = self.probes();
         report.problems.sort();
         report
+    }
+
+    /// What probes have found. Whatever is no result is left out, since others may write there; so are more than a responder has probes.
+    fn probes(&self) -> BTreeMap<String, ProbeFound> {
+        let keys = self.bridge.iter().flat_map(|bridge| &bridge.external_ids);
+        let found = keys.filter_map(|(key, text)| {
+            let id = key.strip_prefix(PROBE_KEY).filter(|id| is_probe_id(id))?;
+            let (up, cause) = match ProbeResult::parse(text)? {
+                ProbeResult::Up => (true, String::new()),
+                ProbeResult::Down(cause) => (false, cause),
+            };
+            Some((id.to_owned(), ProbeFound { up, cause }))
+        });
+        found.take(PROBES_MAX).collect()
     }
 
     fn other_datapath(&self, config: &Config) -> Option<Problem> {

@@ -47,6 +47,7 @@ pub(crate) fn config() -> Config {
         tunnel_option: Some(TUNNEL_OPTION),
         learned_tables: BTreeSet::new(),
         watched_tables: BTreeSet::new(),
+        conflict_tables: BTreeSet::new(),
         learned_limit: None,
         owner: None,
     }

@@ -38,6 +38,7 @@ async fn d12_a_connected_switch_takes_little_memory() {
         tunnel_option: Some(TUNNEL_OPTION),
         learned_tables: BTreeSet::new(),
         watched_tables: BTreeSet::new(),
+        conflict_tables: BTreeSet::new(),
         learned_limit: None,
         owner: None,
     };

@@ -1,4 +1,4 @@
-//! Announcements: what is sent when, and how fast. No I/O and no clock here.
+//! What is sent unasked, when and how fast: announcements, and questions. No I/O and no clock here.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,18 +9,14 @@ use openflow_rs::message::{PacketOut, Port, PortReason, PortState, PortStatus};
 use packet_answers::Answered;
 
 use crate::counts::Counts;
-use crate::watching::{Announced, Change, FlowKey};
+use crate::watching::{Change, FlowKey, Sent};
 
-/// The pauses between the times that an announcement is sent. The first frame is prompt. It may be lost: the network may still learn its own
-/// change (a spanning tree, a session of BFD at the other end, which takes 1 to 2 s), and no answer says that it arrived. So it is sent
-/// again after 1 s, as RFC 4861 (7.2.6) and RFC 5227 (2.3) repeat theirs, and at growing distances, which reach over seven seconds with few frames.
-const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 /// How many frames are sent at once, and how often: 2,000 a second. 7,000 addresses take 3.5 s, and the switch, which forwards in the same thread,
 /// a small part of its time.
 pub(crate) const BURST: usize = 20;
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// What is to be announced.
+/// What is to be sent.
 #[derive(Debug)]
 pub(crate) struct Announcing {
     counts: Arc<Counts>,
@@ -34,10 +30,10 @@ pub(crate) struct Announcing {
     next_burst: Duration,
 }
 
-/// What a flow announces.
+/// What a flow has sent. Of several things, all are sent as often as the first.
 #[derive(Debug)]
 struct Announces {
-    announced: Vec<Announced>,
+    announced: Vec<Sent>,
     /// How many times it has been sent since it last had a reason to be.
     times: usize,
     /// The next frame, while it is being sent.
@@ -47,19 +43,20 @@ struct Announces {
 }
 
 impl Announces {
-    fn message(&self) -> Option<PacketOut> {
+    fn message(&self) -> Option<(Answered, PacketOut)> {
         let mut number = self.frame;
-        for (announcement, actions) in &self.announced {
-            if let Some(frame) = announcement.frame(number) {
-                return Some(PacketOut::from_port(PortNo::LOCAL, actions.clone(), frame));
+        for (unasked, actions) in &self.announced {
+            if let Some(frame) = unasked.frame(number) {
+                let message = PacketOut::from_port(PortNo::LOCAL, actions.clone(), frame);
+                return Some((unasked.kind(), message));
             }
-            number = number.saturating_sub(announcement.frames());
+            number = number.saturating_sub(unasked.frames());
         }
         None
     }
 
     fn watches(&self, port: u32) -> bool {
-        self.announced.iter().any(|(announcement, _)| announcement.watch.contains(&port))
+        self.announced.iter().any(|(unasked, _)| unasked.watches(port))
     }
 }
 
@@ -149,10 +146,10 @@ impl Announcing {
             && let Some(key) = self.sending.pop_front()
         {
             let Some(announces) = self.flows.get_mut(&key) else { continue };
-            if let Some(message) = announces.message() {
+            if let Some((kind, message)) = announces.message() {
                 messages.push(message);
                 announces.frame += 1;
-                self.counts.answered(Answered::Announcement);
+                self.counts.answered(kind);
             }
             if announces.message().is_some() {
                 self.sending.push_back(key);
@@ -160,7 +157,9 @@ impl Announcing {
             }
             announces.frame = 0;
             // The last one leaves it at rest: it is neither being sent nor due.
-            let pause = PAUSES.get(announces.times).copied().unwrap_or(Duration::MAX);
+            let first = announces.announced.first();
+            let pause =
+                first.and_then(|(unasked, _)| unasked.pause(announces.times)).unwrap_or(Duration::MAX);
             announces.times = announces.times.saturating_add(1);
             let due = now.saturating_add(pause);
             announces.due = Some(due);

@@ -6,6 +6,7 @@
 //! starts has no flows. It is written to the database server alone, so it is there before ovs-vswitchd starts.
 
 mod plan;
+mod probed;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use crate::probing::{Remembered, Results};
 use plan::{Known, Plan, monitor};
 
 /// The most that messages of the database and its rows may take. A thousand interfaces take some 2 MiB.
@@ -65,12 +67,21 @@ impl Switch {
     }
 }
 
-/// Writes what has to be held, whenever the switch or the database changes. `released` counts how often tunnel ports were let go;
+/// What passes between probes and the database.
+pub(crate) struct Probed {
+    /// The results that the database is to have.
+    pub(crate) results: watch::Receiver<Results>,
+    /// The results that the database has, once they are known.
+    pub(crate) remembered: watch::Sender<Option<Arc<Remembered>>>,
+}
+
+/// Writes what has to be held and what probes have found, whenever the switch or the database changes. `released` counts how often tunnel ports were let go;
 /// `settled` is told whenever the database has what it should have.
 pub(crate) async fn hold(
     database: &Database,
     dialler: Arc<dyn Dial>,
     switch: watch::Receiver<Switch>,
+    probed: Probed,
     released: &watch::Sender<u64>,
     settled: &Notify,
 ) -> Infallible {
@@ -87,7 +98,7 @@ pub(crate) async fn hold(
     tokio::select! {
         // It ends with the last handle, which the holder has.
         () = session => std::future::pending().await,
-        never = holder.run(events, switch) => never,
+        never = holder.run(events, switch, probed) => never,
     }
 }
 
@@ -99,12 +110,20 @@ struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    async fn run(self, mut events: mpsc::Receiver<Event>, mut switch: watch::Receiver<Switch>) -> Infallible {
+    async fn run(
+        self,
+        mut events: mpsc::Receiver<Event>,
+        mut switch: watch::Receiver<Switch>,
+        mut probed: Probed,
+    ) -> Infallible {
         let mut is_connected = false;
         loop {
             let (known, mut until) = switch.borrow_and_update().known(Instant::now());
-            if is_connected && let Some(known) = known {
-                match self.correct(&known).await {
+            if is_connected {
+                self.remember(&probed.remembered);
+                let results = probed.results.borrow_and_update().clone();
+                match self.correct(known.as_ref(), &results).await {
+                    Ok(false) if known.is_none() => {}
                     Ok(false) => self.settled.notify_one(),
                     Ok(true) => tokio::time::sleep(AFTER_WRITE).await,
                     Err(error) => {
@@ -131,13 +150,37 @@ impl Holder<'_> {
                     None => std::future::pending().await,
                 },
                 changed = switch.changed() => if changed.is_err() { std::future::pending().await },
+                changed = probed.results.changed() => if changed.is_err() { std::future::pending().await },
                 () = later => {}
             }
         }
     }
 
+    /// Says what the database has of probes.
+    fn remember(&self, remembered: &watch::Sender<Option<Arc<Remembered>>>) {
+        let found = self.client.with_replica(|replica| probed::read(replica, self.bridge));
+        remembered.send_if_modified(|known| {
+            let is_new = known.as_deref() != Some(&found);
+            if is_new {
+                *known = Some(Arc::new(found));
+            }
+            is_new
+        });
+    }
+
     /// Writes what differs. Whether something did.
-    async fn correct(&self, known: &Known) -> Result<bool, TransactError> {
+    async fn correct(&self, known: Option<&Known>, results: &Results) -> Result<bool, TransactError> {
+        let has_held = match known {
+            Some(known) => self.hold(known).await?,
+            None => false,
+        };
+        let of_probes = |replica: &_| probed::correction(replica, self.bridge, results);
+        let Some(operation) = self.client.with_replica(of_probes) else { return Ok(has_held) };
+        self.client.transact(&[operation]).await?;
+        Ok(true)
+    }
+
+    async fn hold(&self, known: &Known) -> Result<bool, TransactError> {
         let plan = self.client.with_replica(|replica| Plan::new(replica, self.bridge, known));
         let Some(Plan { operations, held, is_release, why }) =
             plan.filter(|plan| !plan.operations.is_empty())

@@ -1,5 +1,5 @@
 //! The process beside a switch that sends the messages that flows cannot build: ICMP errors, TCP resets, router
-//! advertisements, answers of DHCP and DNS, and announcements of addresses. Of a host that others choose by BFD, it also keeps them from
+//! advertisements, answers of DHCP and DNS, announcements of addresses, questions to machines, and probes of what has addresses. Of a host that others choose by BFD, it also keeps them from
 //! choosing it while it has no flows.
 //!
 //! It computes nothing about networks. The rules say in the flows what is to be answered, and with what ([`packet_answers::Instruction`]); the
@@ -7,8 +7,8 @@
 //! nothing that matters across a restart, and may die at any time: packets for it are dropped then, and nothing else changes.
 //!
 //! In reading order: [`Config`] and [`run`]; `session` (one connection), `answering` (one packet), `advertising` (what routers say unasked),
-//! `watching` (flows that no packet meets), `announcing` (when addresses are announced), `holding` (tunnels that others are to see as down),
-//! [`Counts`].
+//! `watching` (flows that no packet meets), `unasked` (what they have sent, and how often), `announcing` (when it is sent), `probing` (which addresses work), `holding` (tunnels that others
+//! are to see as down, and what probes have found), [`Counts`].
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
 #![cfg_attr(
@@ -28,7 +28,9 @@ mod announcing;
 mod answering;
 mod counts;
 mod holding;
+mod probing;
 mod session;
+mod unasked;
 mod watching;
 
 use std::convert::Infallible;
@@ -49,7 +51,8 @@ pub use holding::Database;
 pub use packet_answers::CONTROLLER_ID;
 pub use session::SessionError;
 
-use holding::Switch;
+use holding::{Probed, Switch};
+use probing::{Remembered, Results};
 use session::Holders;
 
 /// The shortest and the longest pause before it connects again. A switch that starts again is there after a moment.
@@ -111,14 +114,22 @@ pub async fn run(
     let unknown = Switch::Unknown { hold_at: Instant::now() + UNKNOWN_AT_START };
     let (switch, known) = watch::channel(unknown);
     let (release, released) = watch::channel(0);
+    let (result, results) = watch::channel(Results::default());
+    // Without a database, nothing is known for certain: that nothing is.
+    let nothing = config.database.is_none().then(Arc::<Remembered>::default);
+    let (remember, remembered) = watch::channel(nothing);
+    let probed = Probed { results, remembered: remember };
     let holds = async {
         match &config.database {
-            Some(database) => Ok(holding::hold(database, dialler.clone(), known, &release, settled).await),
+            Some(database) => {
+                Ok(holding::hold(database, dialler.clone(), known, probed, &release, settled).await)
+            }
             None => std::future::pending().await,
         }
     };
     let reports = report(counts.clone());
-    let answers = answer(config, &*dialler, counts, &switch, &released);
+    let holders = Holders { switch: &switch, released, results: &result, remembered };
+    let answers = answer(config, &*dialler, counts, &holders);
     tokio::select! {
         never = answers => never,
         never = holds => never,
@@ -131,23 +142,21 @@ async fn answer(
     config: &Config,
     dialler: &dyn Dial,
     counts: &Arc<Counts>,
-    switch: &watch::Sender<Switch>,
-    released: &watch::Receiver<u64>,
+    holders: &Holders<'_>,
 ) -> Result<Infallible, ResponderError> {
     let mut answering = Answering::new(counts.clone());
     let mut reconnect = Reconnect::new(PAUSE_MIN, PAUSE_MAX);
     loop {
-        let error = match session::Session::open(config, dialler, counts).await {
+        let error = match session::Session::open(config, dialler, counts, holders).await {
             Ok(session) => {
                 reconnect.connected();
                 info!(bridge = %config.endpoint, "answers for this bridge");
-                let holders = Holders { switch, released: released.clone() };
-                let Err(error) = session.serve(&mut answering, holders).await;
-                switch.send_replace(Switch::Unknown { hold_at: Instant::now() + UNKNOWN_LATER });
+                let Err(error) = session.serve(&mut answering, holders.clone()).await;
+                holders.switch.send_replace(Switch::Unknown { hold_at: Instant::now() + UNKNOWN_LATER });
                 error
             }
             Err(error) => {
-                switch.send_replace(Switch::NotReady);
+                holders.switch.send_replace(Switch::NotReady);
                 error
             }
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use openflow_rs::message::{
     Hello, PacketInFormat, SwitchConfig,
 };
 use openflow_rs::{Body, Message, PortNo};
-use packet_answers::Silence;
+use packet_answers::{Instruction, Silence};
 use peer_connection::{Connection, ConnectionError, Dial, MemoryBudget, Timeouts};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -23,6 +24,7 @@ use crate::announcing::{Announcing, TICK};
 use crate::answering::{Answering, NoAnswer};
 use crate::counts::Counts;
 use crate::holding::Switch;
+use crate::probing::{Probing, Remembered, Results};
 use crate::watching::{TABLE, Watching};
 
 /// How long it may take to connect and set the connection up.
@@ -82,17 +84,23 @@ pub(crate) struct Session {
     named: BTreeSet<(u8, u64)>,
     advertising: Advertising,
     announcing: Announcing,
+    probing: Probing,
     watching: Watching,
     /// The request for reports of flows, until it is answered.
     monitor: Option<u32>,
 }
 
-/// What a connection tells those who hold tunnel ports, and hears from them.
+/// What a connection tells those who write to the database, and hears from them.
+#[derive(Clone)]
 pub(crate) struct Holders<'a> {
     /// What is known of the flows of the switch.
     pub(crate) switch: &'a watch::Sender<Switch>,
     /// Counts how often tunnel ports were let go.
     pub(crate) released: watch::Receiver<u64>,
+    /// What probes have found.
+    pub(crate) results: &'a watch::Sender<Results>,
+    /// What the database says of them, once that is known.
+    pub(crate) remembered: watch::Receiver<Option<Arc<Remembered>>>,
 }
 
 impl Session {
@@ -101,6 +109,7 @@ impl Session {
         config: &Config,
         dialler: &dyn Dial,
         counts: &Arc<Counts>,
+        holders: &Holders<'_>,
     ) -> Result<Session, SessionError> {
         let deadline = Instant::now() + SETUP_MAX;
         let timeouts = Timeouts {
@@ -120,6 +129,7 @@ impl Session {
             named: BTreeSet::new(),
             advertising: Advertising::new(counts.clone()),
             announcing: Announcing::new(counts.clone()),
+            probing: Probing::new(counts.clone(), secret(), holders.remembered.borrow().clone()),
             watching: Watching::default(),
             monitor: None,
         };
@@ -219,12 +229,21 @@ impl Session {
                 }
                 (next_reading, is_reading) = (Instant::now() + READ_EVERY, true);
             }
-            self.announce()?;
-            let until = self.next_announcement().map_or(next_reading, |next| next_reading.min(next));
+            self.send_due()?;
+            let known = self.probing.results(self.began.elapsed());
+            known.map(|known| holders.results.send_replace(known));
+            let until = self.next_due().map_or(next_reading, |next| next_reading.min(next));
             let step = tokio::select! {
                 // A tunnel port that was let go makes this switch lead again, and no port of its own changes by that.
                 Ok(()) = holders.released.changed() => {
                     self.announcing.all_again();
+                    continue;
+                }
+                Ok(()) = holders.remembered.changed() => {
+                    let known = holders.remembered.borrow_and_update().clone();
+                    if let Some(known) = known {
+                        self.probing.remember(known);
+                    }
                     continue;
                 }
                 step = self.connection.step() => step?,
@@ -242,20 +261,22 @@ impl Session {
         }
     }
 
-    /// When announcements are due again. A switch that takes none is asked again after a moment.
-    fn next_announcement(&self) -> Option<Instant> {
-        let next = self.began + self.announcing.next()?;
+    /// When announcements or probes are due again. A switch that takes none is asked again after a moment.
+    fn next_due(&self) -> Option<Instant> {
+        let probes = self.probing.next(self.began.elapsed());
+        let next = self.began + self.announcing.next().into_iter().chain(probes).min()?;
         let is_slow = self.connection.unsent() > UNSENT_MAX;
         Some(if is_slow { next.max(Instant::now() + TICK) } else { next })
     }
 
-    /// Sends the announcements that are due, unless the switch takes none.
-    fn announce(&mut self) -> Result<(), SessionError> {
+    /// Sends the announcements and probes that are due, unless the switch takes none.
+    fn send_due(&mut self) -> Result<(), SessionError> {
         if self.connection.unsent() > UNSENT_MAX {
             return Ok(());
         }
-        let due = self.announcing.due(self.began.elapsed());
-        due.into_iter().try_for_each(|message| self.send(Body::PacketOut(message)))
+        let now = self.began.elapsed();
+        let mut due = self.announcing.due(now).into_iter().chain(self.probing.due(now));
+        due.try_for_each(|message| self.send(Body::PacketOut(message)))
     }
 
     /// Takes up a part of what the switch was asked for.
@@ -286,6 +307,11 @@ impl Session {
     fn changed(&mut self, reply: FlowMonitorReply, xid: u32, switch: &watch::Sender<Switch>) {
         let was_full = self.watching.is_full;
         self.announcing.change(self.watching.apply(reply.updates));
+        let (probes, had_all) = (std::mem::take(&mut self.watching.probes), self.probing.is_full);
+        self.probing.change(probes, self.began.elapsed());
+        if self.probing.is_full && !had_all {
+            warn!("the switch has more probes than a responder runs; some addresses are not checked");
+        }
         if self.watching.is_full && !was_full {
             warn!(
                 "the switch has more flows that announce addresses than a responder keeps; some are not announced"
@@ -296,6 +322,9 @@ impl Session {
         }
         // Before all flows are known, nothing follows from one that is missing.
         if self.monitor.is_none() {
+            if self.watching.has_flows {
+                self.probing.knows_all(self.began.elapsed());
+            }
             let readiness = self.watching.readiness();
             let now = readiness.map_or(Switch::NotReady, |readiness| Switch::Ready(readiness.into()));
             switch.send_if_modified(|known| {
@@ -351,6 +380,11 @@ impl Session {
             answering.counts().silent(&NoAnswer::Slow);
             return Ok(());
         }
+        if Instruction::is_of_probed(&packet.userdata) {
+            let received = self.probing.received(&packet.packet, self.began.elapsed());
+            let _ = received.map_err(|silence| answering.counts().silent(&NoAnswer::Silence(silence)));
+            return Ok(());
+        }
         match answering.respond(&packet, self.began.elapsed()) {
             Ok(answer) => self.send(Body::PacketOut(answer)),
             Err(why) => {
@@ -370,6 +404,11 @@ impl Session {
             warn!(table, cookie, %why, "a flow asks for an answer that is not understood");
         }
     }
+}
+
+/// A number that nobody else knows.
+fn secret() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 /// The error of a switch, in words.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use openflow_rs::message::{FlowEvent, FlowUpdate};
 use openflow_rs::{Action, Actions, FlowEntry, Match};
-use packet_answers::{Announcement, Ask, CONTROLLER_ID, Instruction, Readiness, Tunnels};
+use packet_answers::{Ask, CONTROLLER_ID, Instruction, Probe, Readiness, Tunnels};
+
+use crate::unasked::Unasked;
 
 /// The table of stage `RESPOND`, in which such flows are. Names and leases are in others, and may be many.
 pub(crate) const TABLE: u8 = 60;
@@ -15,14 +17,18 @@ const FLOWS_MAX: usize = 16_384;
 /// What identifies a flow of a table: its priority and its match.
 pub(crate) type FlowKey = Arc<(u16, Match)>;
 
-/// An announcement, and the actions that take it out of the switch.
-pub(crate) type Announced = (Announcement, Actions);
+/// What is sent without a packet, and the actions that take it out of the switch.
+pub(crate) type Sent = (Unasked, Actions);
+
+/// A probe, and the actions that take its packets out of the switch.
+pub(crate) type Probes = (Probe, Actions);
 
 /// What a flow says.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
-    announcements: Vec<Announced>,
+    sent: Vec<Sent>,
     ready: Vec<Readiness>,
+    probes: Vec<Probes>,
 }
 
 impl Said {
@@ -36,18 +42,16 @@ impl Said {
             // What cannot be read is named in the log when a packet comes to it.
             let Ok(instruction) = Instruction::decode(&controller.userdata) else { continue };
             match instruction.ask {
-                Ask::Announcement(announcement) => {
-                    said.announcements.push((announcement, instruction.actions));
-                }
                 Ask::Ready(readiness) => said.ready.push(readiness),
-                _ => {}
+                Ask::Probe(probe) => said.probes.push((probe, instruction.actions)),
+                other => said.sent.extend(Unasked::of(other).map(|unasked| (unasked, instruction.actions))),
             }
         }
         said
     }
 
     fn is_nothing(&self) -> bool {
-        self.announcements.is_empty() && self.ready.is_empty()
+        self.sent.is_empty() && self.ready.is_empty() && self.probes.is_empty()
     }
 }
 
@@ -57,19 +61,23 @@ pub(crate) struct Watching {
     flows: BTreeMap<FlowKey, Said>,
     /// Whether there are more than can be kept.
     pub(crate) is_full: bool,
+    /// Whether the switch has reported any flow that names a responder: it has not just started.
+    pub(crate) has_flows: bool,
+    /// The flows whose probes have changed, each with all its probes, until somebody takes them.
+    pub(crate) probes: Vec<(FlowKey, Vec<Probes>)>,
 }
 
-/// A change of what is to be announced.
+/// A change of what is to be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A flow has appeared, or says something else.
-    Announces(FlowKey, Vec<Announced>),
+    Announces(FlowKey, Vec<Sent>),
     /// A flow has gone.
     Ends(FlowKey),
 }
 
 impl Watching {
-    /// Takes up what the switch reports of its flows. The changes of announcements.
+    /// Takes up what the switch reports of its flows. The changes of what is to be sent.
     pub(crate) fn apply(&mut self, updates: Vec<FlowUpdate>) -> Vec<Change> {
         updates.into_iter().filter_map(|update| self.apply_one(update)).collect()
     }
@@ -77,19 +85,27 @@ impl Watching {
     fn apply_one(&mut self, update: FlowUpdate) -> Option<Change> {
         // The responder changes no flows, and after a pause the switch reports what has changed meanwhile.
         let FlowUpdate::Flow(event, flow) = update else { return None };
-        let said = if let FlowEvent::Removed(_) = event { Said::default() } else { Said::by(&flow) };
+        let is_removed = matches!(event, FlowEvent::Removed(_));
+        self.has_flows |= !is_removed;
+        let said = if is_removed { Said::default() } else { Said::by(&flow) };
         let key = Arc::new((flow.priority, flow.matches));
         if said.is_nothing() {
             let before = self.flows.remove(&key)?;
-            return (!before.announcements.is_empty()).then_some(Change::Ends(key));
+            if !before.probes.is_empty() {
+                self.probes.push((key.clone(), Vec::new()));
+            }
+            return (!before.sent.is_empty()).then_some(Change::Ends(key));
         }
         let before = self.flows.get(&key);
         if before.is_none() && self.flows.len() >= FLOWS_MAX {
             self.is_full = true;
             return None;
         }
-        let announces = said.announcements.clone();
-        let has_changed = before.map_or(&[][..], |before| &before.announcements) != announces;
+        if before.map_or(&[][..], |before| &before.probes) != said.probes {
+            self.probes.push((key.clone(), said.probes.clone()));
+        }
+        let announces = said.sent.clone();
+        let has_changed = before.map_or(&[][..], |before| &before.sent) != announces;
         self.flows.insert(key.clone(), said);
         let change = if announces.is_empty() { Change::Ends(key) } else { Change::Announces(key, announces) };
         has_changed.then_some(change)
@@ -145,7 +161,7 @@ mod tests {
             .map(|mac| flow(1, "announce", &[&format!("mac={mac}")]));
         let macs = |changes: Vec<Change>| -> Vec<u8> {
             let macs = changes.iter().map(|change| match change {
-                Change::Announces(_, announced) => announced[0].0.mac[5],
+                Change::Announces(_, sent) => sent[0].0.frame(0).unwrap()[11],
                 Change::Ends(_) => 0,
             });
             macs.collect()
@@ -179,6 +195,35 @@ mod tests {
         assert_eq!(watching.readiness().unwrap().uplinks, [""; 0]);
         watching.apply(removed(&flow(3, "return", &[])));
         assert_eq!(watching.readiness(), None);
+    }
+
+    #[test]
+    fn probes_come_change_and_go_with_their_flows() {
+        let mut watching = Watching::default();
+        let probe = |number, check| {
+            let settings = ["id=a", check, "from=10.0.0.1", "from_mac=02::1", "to=10.0.0.2", "to_mac=02::2"]
+                .map(|setting| setting.replace("02::", "02:00:00:00:00:0"));
+            flow(number, "probe", &settings.each_ref().map(String::as_str))
+        };
+        let mut counts = |updates| {
+            assert_eq!(watching.apply(updates), [], "they announce nothing");
+            std::mem::take(&mut watching.probes)
+                .into_iter()
+                .map(|(_, probes)| probes.len())
+                .collect::<Vec<_>>()
+        };
+        let (one, other) = (probe(1, "check=icmp"), probe(1, "check=tcp:80"));
+        assert_eq!(counts(added(&one)), [1]);
+        assert_eq!(counts(added(&one)), [0; 0], "it says the same again");
+        assert_eq!(counts(added(&other)), [1]);
+        assert_eq!(counts(added(&flow(1, "ready", &[]))), [0], "it says something else");
+        assert_eq!(counts(added(&one)), [1]);
+        assert_eq!(counts(removed(&one)), [0]);
+        assert_eq!(counts(removed(&one)), [0; 0]);
+        assert!(watching.has_flows);
+        let mut empty = Watching::default();
+        empty.apply(removed(&one));
+        assert!(!empty.has_flows);
     }
 
     #[test]

@@ -443,6 +443,11 @@ impl Hosts {
         self.whole(crossing)
     }
 
+    /// The trace of such a frame on each host. No host learns from it.
+    pub fn trace_out(&self, host: &str, bytes: Vec<u8>, actions: &Actions) -> Crossing {
+        self.fabric.trace_out(host, bytes, actions)
+    }
+
     /// Sends a packet to the tunnel endpoint of a host, from anywhere, and returns the delivered frames, sorted. Hosts learn
     /// from it.
     ///

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An event at a switch.
@@ -201,10 +203,33 @@ pub struct Report {
     pub tunnels: BTreeMap<String, u16>,
     /// The same for the driver's patch ports on the integration bridge.
     pub patches: BTreeMap<String, u16>,
+    /// What probes of the responder have found, by their ids. It stands in the database, so it is there without a responder too.
+    pub probes: BTreeMap<String, ProbeFound>,
+    /// Machines that are going to use the address of somebody else, as the switch has noted; `None` before its flows were read, which
+    /// leaves what was known.
+    pub conflicts: Option<Arc<BTreeSet<Conflict>>>,
     /// Problems that an operator should look at.
     pub problems: Vec<Problem>,
     /// The version of Open vSwitch; empty if the switch does not say it.
     pub ovs_version: String,
+}
+
+/// What a probe has found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProbeFound {
+    /// Whether what it checks works.
+    pub up: bool,
+    /// Why it does not; empty if it does.
+    pub cause: String,
+}
+
+/// A machine that is going to use the address of somebody else: it has probed for it, or announced it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Conflict {
+    /// The label of its port.
+    pub label: u32,
+    /// The address.
+    pub address: IpAddr,
 }
 
 /// A virtual interface.

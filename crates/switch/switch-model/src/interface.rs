@@ -31,6 +31,11 @@ tables! {
     CONTESTED = Input "contested" ["hv": STRING, "port": STRING, "interfaces": STRING];
     /// Interfaces of ports that Open vSwitch could not open.
     UNOPENED = Input "unopened" ["hv": STRING, "port": STRING, "interface": STRING, "error": STRING];
+    /// What probes of hosts have found.
+    PROBE_RESULT = Input "probe_result"
+        ["hv": STRING, "probe": STRING, "up": BOOL, "cause": STRING, "since": INT];
+    /// Machines that are going to use the address of somebody else.
+    ADDRESS_CONFLICT = Input "address_conflict" ["hv": STRING, "label": INT, "ip": IP];
     /// Tunnel ports that exist.
     TUNNEL_PORT = Input "tunnel_port" ["hv": STRING, "tunnel": STRING, "ofport": INT];
     /// Patch ports that exist.
@@ -103,6 +108,8 @@ pub const INTERFACE: &[SwitchTable] = &[
     ANNOUNCED,
     CONTESTED,
     UNOPENED,
+    PROBE_RESULT,
+    ADDRESS_CONFLICT,
     TUNNEL_PORT,
     PATCH_PORT,
     NODE_CONNECTION,

@@ -63,7 +63,10 @@ pub use awaited::AwaitedFlows;
 pub use bfd::{BfdSession, BfdSessions};
 pub use check::check_groups;
 pub use collectors::{CollectorSet, CollectorSets};
-pub use event::{BundleTimes, Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};
+pub use event::{
+    BundleTimes, Channel, Conflict, Event, ForeignChange, InterfaceId, ProbeFound, Problem, Rejection,
+    Report, Vif,
+};
 pub use flow::{Flow, FlowError, FlowKey, FlowRow, Flows};
 pub use group::{
     BUCKET_MAX, Bucket, BucketRow, Buckets, CHOICE_BYTES_MAX, CandidateRow, Candidates, Choice, Choices,

@@ -68,11 +68,17 @@ pub enum Answered {
     Returned,
     /// An address was announced.
     Announcement,
+    /// Machines were asked which multicast groups they listen to.
+    Query,
+    /// A neighbour was asked for its MAC address.
+    Solicitation,
+    /// A check of an address began.
+    Probe,
 }
 
 impl Answered {
     /// All of them.
-    pub const ALL: [Answered; 17] = [
+    pub const ALL: [Answered; 20] = [
         Answered::Error(Reason::TimeExceeded),
         Answered::Error(Reason::NoRoute),
         Answered::Error(Reason::HostUnreachable),
@@ -90,6 +96,9 @@ impl Answered {
         Answered::DnsAnswer,
         Answered::Returned,
         Answered::Announcement,
+        Answered::Query,
+        Answered::Solicitation,
+        Answered::Probe,
     ];
 
     /// The name by which it is counted.
@@ -107,6 +116,9 @@ impl Answered {
             Answered::DnsAnswer => "dns",
             Answered::Returned => "returned",
             Answered::Announcement => "announcement",
+            Answered::Query => "query",
+            Answered::Solicitation => "solicitation",
+            Answered::Probe => "probe",
         }
     }
 }

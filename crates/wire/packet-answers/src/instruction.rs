@@ -7,7 +7,7 @@ use crate::error_ask::value_of;
 use crate::userdata::{Malformed, Reader, VERSION, countable};
 use crate::{
     Advertisement, Announcement, Answer, Answered, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion,
-    ErrorAsk, Readiness, Silence,
+    ErrorAsk, Probe, Query, Readiness, Silence, Solicitation,
 };
 
 /// The number by which flows name the responder of their host (`id` of the action `controller`).
@@ -45,6 +45,14 @@ pub enum Ask {
     Announcement(Announcement),
     /// Nothing: the switch has its flows. Kind 9.
     Ready(Readiness),
+    /// Nothing: which multicast groups machines listen to, which the responder asks unasked. Kind 10.
+    Query(Query),
+    /// Nothing: which MAC address a neighbour has, which the responder asks unasked. Kind 11.
+    Solicitation(Solicitation),
+    /// Nothing: an address that the responder checks unasked. Kind 12.
+    Probe(Probe),
+    /// Nothing: the packet may be the answer to a check of an address, and is for the process that checks. Kind 13.
+    Probed,
 }
 
 impl Ask {
@@ -57,6 +65,10 @@ impl Ask {
     const RETURN: u8 = 7;
     const ANNOUNCEMENT: u8 = 8;
     const READY: u8 = 9;
+    const QUERY: u8 = 10;
+    const SOLICITATION: u8 = 11;
+    const PROBE: u8 = 12;
+    const PROBED: u8 = 13;
 
     fn kind(&self) -> u8 {
         match self {
@@ -69,6 +81,10 @@ impl Ask {
             Ask::Return => Ask::RETURN,
             Ask::Announcement(_) => Ask::ANNOUNCEMENT,
             Ask::Ready(_) => Ask::READY,
+            Ask::Query(_) => Ask::QUERY,
+            Ask::Solicitation(_) => Ask::SOLICITATION,
+            Ask::Probe(_) => Ask::PROBE,
+            Ask::Probed => Ask::PROBED,
         }
     }
 
@@ -80,9 +96,12 @@ impl Ask {
             Ask::Dhcpv6(offer) => offer.encode(out),
             Ask::DnsQuestion(question) => question.encode(out),
             Ask::DnsAnswer(answer) => answer.encode(out),
-            Ask::Return => {}
+            Ask::Return | Ask::Probed => {}
             Ask::Announcement(announcement) => announcement.encode(out),
             Ask::Ready(readiness) => readiness.encode(out),
+            Ask::Query(query) => query.encode(out),
+            Ask::Solicitation(solicitation) => solicitation.encode(out),
+            Ask::Probe(probe) => probe.encode(out),
         }
     }
 
@@ -97,6 +116,10 @@ impl Ask {
             Ask::RETURN => Ok(Ask::Return),
             Ask::ANNOUNCEMENT => Announcement::decode(reader).map(Ask::Announcement),
             Ask::READY => Readiness::decode(reader).map(Ask::Ready),
+            Ask::QUERY => Query::decode(reader).map(Ask::Query),
+            Ask::SOLICITATION => Solicitation::decode(reader).map(Ask::Solicitation),
+            Ask::PROBE => Probe::decode(reader).map(Ask::Probe),
+            Ask::PROBED => Ok(Ask::Probed),
             other => Err(Malformed::Kind(other)),
         }
     }
@@ -108,7 +131,7 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 1 | 1, the version |
-    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers, 7 for the packet itself, 8 for announcements, 9 for a switch that has its flows |
+    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers, 7 for the packet itself, 8 for announcements, 9 for a switch that has its flows, 10 for queries, 11 for questions to neighbours, 12 for probes, 13 for packets that may answer them |
     /// | 1 | the number of fields that are kept |
     /// | 6 each | the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira |
     /// | as the kind | what the answer says; see below |
@@ -193,6 +216,40 @@ impl Instruction {
     /// | 1, 1 | the numbers of tunnel ports that are held, and of uplinks |
     /// | 1, … each | the length of the name of an interface, and the name: first the tunnel ports, then the uplinks |
     ///
+    /// Of queries:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 6 | the MAC address |
+    /// | 1 | flags: 0x01 IGMP, 0x02 MLD |
+    /// | 2 | the interval in seconds |
+    /// | 4 | the source of queries of IGMP, if there are any |
+    ///
+    /// Of questions to neighbours:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 6 | the MAC address that asks |
+    /// | 1 | 0x01 if the addresses are of IPv6 |
+    /// | 2 | the interval in seconds |
+    /// | 1 | the number of watched ports |
+    /// | 4 or 16, twice | the address that asks, and the one that is asked for |
+    /// | 4 each | the numbers of the ports |
+    ///
+    /// Of probes:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 1 | 0x01 if the addresses are IPv6 |
+    /// | 1 | what is checked: 1 for TCP, 2 for ICMP, 3 for HTTP |
+    /// | 2 | the port, or zeros for ICMP |
+    /// | 2, 2 | the interval and the timeout in seconds |
+    /// | 1, 1 | how many failures, and how many successes, in a row count |
+    /// | 6, 6 | the MAC addresses of who asks, and of who is asked |
+    /// | 4 or 16 each | their addresses |
+    /// | 1, … | the length of the id, and the id |
+    /// | 1, … | the length of the path, and the path; nothing but for HTTP |
+    ///
     /// A list of more items than its number can say is cut after those.
     pub fn encode(&self) -> Vec<u8> {
         let kept = countable(&self.kept);
@@ -228,6 +285,11 @@ impl Instruction {
         Ok(Instruction { ask, kept, actions: Actions::list_from_wire(reader.0)? })
     }
 
+    /// Whether these bytes hand a packet over that may answer a probe. Only who probes can say, so [`answer`](Self::answer) does not.
+    pub fn is_of_probed(bytes: &[u8]) -> bool {
+        bytes.starts_with(&[VERSION, Ask::PROBED])
+    }
+
     /// The answer to a packet that was handed over with these fields. `frame` may be the beginning of a longer one: an error quotes as
     /// much as is there, and the other kinds answer whole packets alone. The answer to a question of DNS is the packet itself, unchanged.
     ///
@@ -242,7 +304,10 @@ impl Instruction {
             Ask::DnsQuestion(question) => Ok(question.answer(frame)),
             Ask::DnsAnswer(answer) => answer.answer(frame),
             Ask::Return => Ok(Answer::unlimited(frame.to_vec(), Answered::Returned)),
-            Ask::Announcement(_) | Ask::Ready(_) => Err(Silence::NotAsked),
+            Ask::Announcement(_) | Ask::Ready(_) | Ask::Query(_) | Ask::Solicitation(_) | Ask::Probe(_) => {
+                Err(Silence::NotAsked)
+            }
+            Ask::Probed => Err(Silence::NoProbe),
         }
     }
 

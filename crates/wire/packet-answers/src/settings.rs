@@ -9,10 +9,13 @@ use frame_builder::Mac;
 use openflow_rs::{Actions, MacAddr, Subfield};
 
 use crate::advertisement::INTERVAL_MAX;
+use crate::headers::is_host;
+use crate::probe;
 use crate::readiness::is_name;
 use crate::{
-    Address, Advertisement, Announcement, Ask, BadOption, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion,
-    DomainName, ErrorAsk, Instruction, Operand, Preference, Readiness, Tunnels, dhcp_option, domain_search,
+    Address, Advertisement, Announcement, Ask, BadOption, Check, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer,
+    DnsQuestion, DomainName, ErrorAsk, Instruction, Operand, Preference, Probe, QUERY_INTERVAL, Query,
+    Readiness, Solicitation, Tunnels, dhcp_option, domain_search,
 };
 
 /// Text that says nothing of an answer, or not enough.
@@ -76,7 +79,7 @@ impl fmt::Display for BadSetting {
 impl std::error::Error for BadSetting {}
 
 /// The kinds of answers.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 13] = [
     "error",
     "router_advertisement",
     "dhcpv4",
@@ -86,6 +89,10 @@ const KINDS: [&str; 9] = [
     "return",
     "announce",
     "ready",
+    "query",
+    "solicit",
+    "probe",
+    "probed",
 ];
 
 impl Instruction {
@@ -103,7 +110,11 @@ impl Instruction {
     /// | `dns_answer` | `name`, a domain name, or an address for its reverse name; `ttl`; `address`, each; `cname`; `pointer`, each. Without `name`, for names that nobody has: `domain`, each |
     /// | `return` | none. The answer is the packet itself |
     /// | `announce` | `mac`; `address`, each; `router`; `watch`, the number of a port, each. It answers no packet |
+    /// | `query` | `mac`; `igmp`, the source of queries of IGMP; `mld`, whether there are queries of MLD; `interval`, by default [`QUERY_INTERVAL`]. It answers no packet |
+    /// | `solicit` | `mac`; `from`, the address that asks; `target`, of the same IP version; `interval`; `watch`, the number of a port, each. It answers no packet |
     /// | `ready` | `hold`, the name of a tunnel port or `all`, each; `uplink`, the name of an interface or a bridge, each. It answers no packet |
+    /// | `probe` | `id`, up to 128 printable characters; `check`, one of `tcp:PORT`, `icmp` and `http:PORT:PATH`; `from`, `from_mac`, `to`, `to_mac`; `interval`, seconds (5), and `timeout` up to that (2); `failures` and `successes` in a row that count (3). It answers no packet |
+    /// | `probed` | none. The packet may be the answer to a probe |
     ///
     /// # Errors
     /// A setting is unknown, malformed or missing.
@@ -128,6 +139,10 @@ impl Instruction {
             "return" => Ask::Return,
             "announce" => Ask::Announcement(announcement(&mut settings)?),
             "ready" => Ask::Ready(readiness(&mut settings)?),
+            "query" => Ask::Query(query(&mut settings)?),
+            "solicit" => Ask::Solicitation(solicitation(&mut settings)?),
+            "probe" => Ask::Probe(probed(&mut settings)?),
+            "probed" => Ask::Probed,
             other => return Err(BadSetting::Kind(other.to_owned())),
         };
         settings.end()?;
@@ -172,7 +187,7 @@ fn advertisement(settings: &mut Settings<'_>) -> Result<Advertisement, BadSettin
         mtu: settings.option("mtu", "give bytes, up to 65535", parsed)?.unwrap_or(0),
         prefixes: settings.many("prefix", "give an IPv6 prefix, as in fd00::/64", prefix)?,
         dns: settings.many("dns", "give an IPv6 address", parsed::<Ipv6Addr>)?,
-        periodic: settings.option("periodic", "use true or false", parsed)?.unwrap_or(false),
+        periodic: settings.option("periodic", BOOL, parsed)?.unwrap_or(false),
     })
 }
 
@@ -249,11 +264,39 @@ fn announcement(settings: &mut Settings<'_>) -> Result<Announcement, BadSetting>
     let (ipv4, ipv6) = by_version(addresses);
     Ok(Announcement {
         mac: settings.one("mac", MAC, mac)?,
-        router: settings.option("router", "use true or false", parsed)?.unwrap_or(false),
+        router: settings.option("router", BOOL, parsed)?.unwrap_or(false),
         ipv4,
         ipv6,
-        watch: settings.many("watch", "give the number of a port", parsed)?,
+        watch: settings.many("watch", PORT, parsed)?,
     })
+}
+
+fn query(settings: &mut Settings<'_>) -> Result<Query, BadSetting> {
+    let igmp = settings.option("igmp", "give an IPv4 address", parsed)?;
+    let mld = settings.option("mld", BOOL, parsed)?.unwrap_or(false);
+    if igmp.is_none() && !mld {
+        return Err(BadSetting::Missing { kind: settings.kind.to_owned(), name: "igmp" });
+    }
+    let mac = settings.one("mac", MAC, mac)?;
+    let interval = settings.option("interval", INTERVAL, interval)?.unwrap_or(QUERY_INTERVAL);
+    Ok(Query { mac, igmp, mld, interval })
+}
+
+fn solicitation(settings: &mut Settings<'_>) -> Result<Solicitation, BadSetting> {
+    let from: IpAddr = settings.one("from", "give an IP address", parsed)?;
+    let wanted = "give an IP address of the version of from";
+    let same_version = |text: &str| parsed(text).filter(|target: &IpAddr| target.is_ipv4() == from.is_ipv4());
+    Ok(Solicitation {
+        mac: settings.one("mac", MAC, mac)?,
+        from,
+        target: settings.one("target", wanted, same_version)?,
+        interval: settings.one("interval", INTERVAL, interval)?,
+        watch: settings.many("watch", PORT, parsed)?,
+    })
+}
+
+fn interval(text: &str) -> Option<u16> {
+    parsed(text).filter(|seconds| *seconds > 0)
 }
 
 fn readiness(settings: &mut Settings<'_>) -> Result<Readiness, BadSetting> {
@@ -263,6 +306,41 @@ fn readiness(settings: &mut Settings<'_>) -> Result<Readiness, BadSetting> {
     let held = settings.many("hold", wanted, name)?;
     let hold = if held.iter().any(|name| name == EVERY) { Tunnels::All } else { Tunnels::These(held) };
     Ok(Readiness { hold, uplinks: settings.many("uplink", wanted, name)? })
+}
+
+fn probed(settings: &mut Settings<'_>) -> Result<Probe, BadSetting> {
+    /// What is usual for a server that answers within milliseconds: 15 s until it is down, as Kubernetes and Octavia have it.
+    const INTERVAL: u16 = 5;
+    const TIMEOUT: u16 = 2;
+    const IN_A_ROW: u8 = 3;
+    let host = |text: &str| parsed(text).filter(|address| is_host(*address));
+    let id = |text: &str| probe::is_probe_id(text).then(|| text.to_owned());
+    let wanted_id = "give up to 128 printable characters without spaces";
+    let wanted_check = "use tcp:PORT, icmp or http:PORT:/PATH";
+    let wanted_host = "give the IP address of a host";
+    let wanted_in_a_row = "give a number from 1 to 255";
+    let seconds = |most: u16| {
+        let wanted = format!("give seconds, from 1 to {most}");
+        (wanted, move |text: &str| parsed(text).filter(|seconds| (1..=most).contains(seconds)))
+    };
+    let in_a_row = |text: &str| parsed(text).filter(|count: &u8| *count > 0);
+    let from: IpAddr = settings.one("from", wanted_host, host)?;
+    let other = |text: &str| host(text).filter(|to| to.is_ipv4() == from.is_ipv4() && *to != from);
+    let (wanted, read) = seconds(probe::INTERVAL_MAX);
+    let interval = settings.option("interval", &wanted, read)?.unwrap_or(INTERVAL);
+    let (wanted, read) = seconds(interval);
+    Ok(Probe {
+        id: settings.one("id", wanted_id, id)?,
+        check: settings.one("check", wanted_check, Check::parse)?,
+        from,
+        from_mac: settings.one("from_mac", MAC, mac)?,
+        to: settings.one("to", "give the IP address of another host, of the version of from", other)?,
+        to_mac: settings.one("to_mac", MAC, mac)?,
+        interval,
+        timeout: settings.option("timeout", &wanted, read)?.unwrap_or(TIMEOUT.min(interval)),
+        failures: settings.option("failures", wanted_in_a_row, in_a_row)?.unwrap_or(IN_A_ROW),
+        successes: settings.option("successes", wanted_in_a_row, in_a_row)?.unwrap_or(IN_A_ROW),
+    })
 }
 
 fn by_version(addresses: Vec<IpAddr>) -> (Vec<Ipv4Addr>, Vec<Ipv6Addr>) {
@@ -283,6 +361,9 @@ fn domain_name(text: &str) -> Option<DomainName> {
 
 const SECONDS: &str = "give seconds, up to 4294967295";
 const MAC: &str = "give a MAC address";
+const PORT: &str = "give the number of a port";
+const BOOL: &str = "use true or false";
+const INTERVAL: &str = "give seconds from 1 to 65535";
 
 fn mac(text: &str) -> Option<Mac> {
     parsed::<MacAddr>(text).map(|mac| mac.0)

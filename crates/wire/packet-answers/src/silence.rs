@@ -29,6 +29,8 @@ pub enum Silence {
     UnknownReason,
     /// The flow asks for no answer to a packet, but says what the responder is to do without one.
     NotAsked,
+    /// The packet answers no probe, or none any more.
+    NoProbe,
     /// The packet is no request of the kind that the flow asks to answer.
     NoRequest,
     /// A fragment of a request, which is answered whole or not at all.
@@ -55,7 +57,7 @@ pub enum Silence {
 
 impl Silence {
     /// All of them.
-    pub const ALL: [Silence; 23] = [
+    pub const ALL: [Silence; 24] = [
         Silence::NotIp,
         Silence::Damaged,
         Silence::GroupFrame,
@@ -68,6 +70,7 @@ impl Silence {
         Silence::FromItself,
         Silence::UnknownReason,
         Silence::NotAsked,
+        Silence::NoProbe,
         Silence::NoRequest,
         Silence::Fragment,
         Silence::Forwarded,
@@ -96,6 +99,7 @@ impl Silence {
             Silence::FromItself => "from_itself",
             Silence::UnknownReason => "unknown_reason",
             Silence::NotAsked => "not_asked",
+            Silence::NoProbe => "no_probe",
             Silence::NoRequest => "no_request",
             Silence::Fragment => "fragment",
             Silence::Forwarded => "forwarded",
@@ -128,6 +132,7 @@ impl fmt::Display for Silence {
                 "the flow gives a reason that is not known: run the version of weft that the controller has"
             }
             Silence::NotAsked => "the flow asks for no answer to a packet",
+            Silence::NoProbe => "no probe waits for the packet",
             Silence::NoRequest => "the packet is not the request that the flow asks to answer",
             Silence::Fragment => "the request is a fragment",
             Silence::Forwarded => "the solicitation comes from another network",

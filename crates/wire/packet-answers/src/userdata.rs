@@ -1,7 +1,7 @@
 //! Reading the bytes of `userdata`.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use frame_builder::Mac;
 use openflow_rs::{DecodeError, Subfield};
@@ -30,6 +30,8 @@ pub enum Malformed {
     Name,
     /// The name of an interface is empty, no text, or has a comma.
     Interface,
+    /// A probe has a part that none can have, or parts that do not fit together.
+    Probe,
     /// A field or an action is unknown or malformed.
     OpenFlow(DecodeError),
 }
@@ -65,6 +67,7 @@ impl fmt::Display for Malformed {
             Malformed::Interface => {
                 f.write_str("the userdata of the flow has a malformed name of an interface")
             }
+            Malformed::Probe => f.write_str("the userdata of the flow has a malformed probe"),
             Malformed::OpenFlow(error) => write!(f, "the userdata of the flow: {error}"),
         }
     }
@@ -112,6 +115,11 @@ impl<'a> Reader<'a> {
         self.take::<16>().map(Ipv6Addr::from)
     }
 
+    /// An address of an IP version that was read before.
+    pub(crate) fn ip(&mut self, is_ipv6: bool) -> Result<IpAddr, Malformed> {
+        if is_ipv6 { self.ipv6().map(IpAddr::V6) } else { self.ipv4().map(IpAddr::V4) }
+    }
+
     /// A number of bits that is at most this.
     pub(crate) fn prefix(&mut self, most: u8) -> Result<u8, Malformed> {
         let bits = self.u8()?;
@@ -131,6 +139,14 @@ impl<'a> Reader<'a> {
         mut item: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
     ) -> Result<Vec<T>, Malformed> {
         (0..count).map(|_| item(self)).collect()
+    }
+}
+
+/// Appends an address, as [`Reader::ip`] reads it.
+pub(crate) fn put_ip(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
+        IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What flows say, as bytes and back.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use openflow_rs::{Actions, Field, Match, Subfield};
 use packet_answers::{
-    Advertisement, Announcement, Answered, Ask, ErrorAsk, Instruction, Malformed, Operand, Preference,
-    Readiness, Reason, Receiver, Silence, Tunnels,
+    Advertisement, Announcement, Answered, Ask, Check, ErrorAsk, Instruction, Malformed, Operand, Preference,
+    Probe, Query, Readiness, Reason, Receiver, Silence, Solicitation, Tunnels,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -61,6 +63,55 @@ fn readiness() -> impl Strategy<Value = Ask> {
     (hold, names()).prop_map(|(hold, uplinks)| Ask::Ready(Readiness { hold, uplinks }))
 }
 
+fn query() -> impl Strategy<Value = Ask> {
+    let igmp = proptest::option::of(any::<u32>().prop_map(Into::into));
+    (mac(), igmp, any::<bool>(), 1..u16::MAX)
+        .prop_map(|(mac, igmp, mld, interval)| Ask::Query(Query { mac, igmp, mld, interval }))
+}
+
+fn solicitation() -> impl Strategy<Value = Ask> {
+    let ipv4 = (any::<u32>(), any::<u32>())
+        .prop_map(|(from, target)| (Ipv4Addr::from(from).into(), Ipv4Addr::from(target).into()));
+    let ipv6 = (any::<u128>(), any::<u128>())
+        .prop_map(|(from, target)| (Ipv6Addr::from(from).into(), Ipv6Addr::from(target).into()));
+    (mac(), prop_oneof![ipv4, ipv6], 1..u16::MAX, vec(any::<u32>(), 0..5)).prop_map(
+        |(mac, (from, target), interval, watch)| {
+            Ask::Solicitation(Solicitation { mac, from, target, interval, watch })
+        },
+    )
+}
+
+fn probe() -> impl Strategy<Value = Ask> {
+    let check = prop_oneof![
+        (1..=u16::MAX).prop_map(Check::Tcp),
+        Just(Check::Icmp),
+        (1..=u16::MAX, "/[!-~]{0,40}").prop_map(|(port, path)| Check::Http { port, path })
+    ];
+    let ends = prop_oneof![
+        (0x0a00_0000..0x0b00_0000_u32, 0x0b00_0000..0x0c00_0000_u32)
+            .prop_map(|(from, to)| (Ipv4Addr::from(from).into(), Ipv4Addr::from(to).into())),
+        (1..1000_u128, 1000..2000_u128)
+            .prop_map(|(from, to)| [from, to].map(|low| Ipv6Addr::from((0xfd00 << 112) | low).into()).into())
+    ];
+    let times = (1..=3600_u16).prop_flat_map(|interval| (Just(interval), 1..=interval));
+    ("[!-~]{1,128}", check, ends, (mac(), mac()), times, (1..=u8::MAX, 1..=u8::MAX)).prop_map(
+        |(id, check, (from, to), (from_mac, to_mac), (interval, timeout), (failures, successes))| {
+            Ask::Probe(Probe {
+                id,
+                check,
+                from,
+                from_mac,
+                to,
+                to_mac,
+                interval,
+                timeout,
+                failures,
+                successes,
+            })
+        },
+    )
+}
+
 fn ask() -> impl Strategy<Value = Ask> {
     prop_oneof![
         error(),
@@ -70,7 +121,11 @@ fn ask() -> impl Strategy<Value = Ask> {
         dns::question().prop_map(Ask::DnsQuestion),
         dns::answer().prop_map(Ask::DnsAnswer),
         announcement(),
-        readiness()
+        readiness(),
+        query(),
+        solicitation(),
+        probe(),
+        Just(Ask::Probed)
     ]
 }
 

@@ -8,6 +8,7 @@ mod dhcpv6;
 mod dns;
 mod golden;
 mod instructions;
+mod probes;
 mod properties;
 mod settings;
 mod unasked;

@@ -56,6 +56,9 @@ impl Generator<'_> {
         let mut roles = ROLES.map(str::to_owned).to_vec();
         self.random.shuffle(&mut roles);
         roles.truncate(*self.random.pick(&[1, 1, 2, 3]));
+        if self.style.outside && !roles.iter().any(|role| role == "gateway") {
+            roles.push("gateway".to_owned());
+        }
         let schedulable = !self.upkeep.chance(self.style.cordoned);
         let drain = self.upkeep.chance(self.style.cordoned);
         let node =
@@ -110,12 +113,14 @@ impl Generator<'_> {
                 addresses.push(Address { mac, ips });
             }
         }
+        let dynamic = self.dynamic(&mut addresses);
         let parent = if self.random.chance(self.style.behind) { self.parent(name) } else { None };
         let enabled = !self.random.chance(self.style.disabled);
         let requested_hosts = self.requested();
         let trust = self.trust();
         Port {
             addresses,
+            dynamic,
             port_security,
             unknown_addresses,
             trust,

@@ -2,8 +2,13 @@
 
 use std::net::IpAddr;
 
-use network_spec::{Address, Port};
+use frame_builder::{
+    ARP, Arp, BROADCAST, ICMPV6, IPV6, Ipv6, arp, ethernet, icmpv6, link_layer, neighbour, solicited_node,
+};
+use network_spec::{Address, Port, RouterPort};
+use test_random::Random;
 
+use super::routing::outside_machine;
 use super::{Generator, Place};
 use crate::frames::{Ways, nobody, routed};
 use crate::oracle;
@@ -62,6 +67,64 @@ impl Generator<'_> {
     }
 }
 
+impl Generator<'_> {
+    /// A frame of a machine on a physical network, for a router there.
+    pub(super) fn outside_frame(&mut self) -> Option<(Place, Vec<u8>)> {
+        let ports = self.world.router_ports.values().filter(|port| !port.gateways.is_empty());
+        let ports: Vec<RouterPort> = ports.cloned().collect();
+        if ports.is_empty() {
+            return None;
+        }
+        let port = self.routes.pick(&ports).clone();
+        let (_, localnet) = self.world.localnet_of(&port.switch)?;
+        let (network, tag) = (localnet.network.clone(), localnet.tag);
+        let machines = self.world.ports.values().filter(|machine| machine.switch != port.switch);
+        let wanted = machines.flat_map(|machine| machine.addresses.iter().flat_map(|one| one.ips.clone()));
+        let number = self.routes.below(2) as u8;
+        let own = outside_machine(&port, number);
+        let near =
+            [self.world.addresses_but(&port.switch, ""), vec![outside_machine(&port, 1 - number)]].concat();
+        let ways = Ways {
+            own: vec![own.clone()],
+            gateways: vec![port.address()],
+            wanted: wanted.collect(),
+            routers: self.world.router_ports.values().flat_map(|other| other.address().ips).collect(),
+            near,
+            largest: Vec::new(),
+        };
+        let bytes = match self.routes.below(10) {
+            0..4 => speaks(&mut self.routes, &own, &port),
+            _ => routed(&mut self.routes, &ways),
+        };
+        let bytes = if tag == 0 { bytes } else { frame_builder::tagged(&bytes, frame_builder::VLAN, tag) };
+        Some((Place::Tap(network), bytes))
+    }
+}
+
+/// A machine asks for the router, answers its question, or says where it is.
+fn speaks(random: &mut Random, own: &Address, port: &RouterPort) -> Vec<u8> {
+    let is_answer = random.chance(50);
+    let dst = if is_answer && random.chance(90) { port.mac } else { BROADCAST };
+    let own_ip = if own.ips.is_empty() { port.networks[0].ip } else { *random.pick(&own.ips) };
+    let alike = port.networks.iter().map(|network| network.ip).find(|ip| ip.is_ipv4() == own_ip.is_ipv4());
+    let inner = if random.chance(95) { own.mac } else { *random.pick(&[[0; 6], [3, 0xdd, 0, 0, 0, 1]]) };
+    match (own_ip, alike.unwrap_or(own_ip)) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let (operation, target) = if is_answer { (2, port.mac) } else { (1, [0; 6]) };
+            let said = arp(Arp { operation, sender: (inner, from), target: (target, to) });
+            ethernet(dst, own.mac, ARP, &said)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let (kind, about, option) = if is_answer { (136, from, 2) } else { (135, to, 1) };
+            let (group, of_group) = solicited_node(to);
+            let (to, dst) = if is_answer { (to, dst) } else { (group, of_group) };
+            let message = icmpv6(neighbour(kind, 0, about, &link_layer(option, inner)), from, to);
+            ethernet(dst, own.mac, IPV6, &Ipv6 { hops: 255, ..Ipv6::new(from, to, ICMPV6) }.packet(&message))
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The addresses for frames from a port to the routers of its switch.
 fn ways(world: &NumberedWorld, name: &str) -> Ways {
     let Some(port) = world.ports.get(name) else { return Ways::default() };
@@ -92,6 +155,10 @@ fn ways(world: &NumberedWorld, name: &str) -> Ways {
             networks.any(|network| network.contains(*ip))
         })
     });
+    let outside =
+        world.router_ports.values().filter(|other| is_beyond(&other.switch) && !other.gateways.is_empty());
+    let outside = outside.flat_map(|port| outside_machine(port, 0).ips);
+    let wanted = wanted.chain(outside);
     let routers = world.router_ports.values().filter(|other| switches.contains(&other.switch.as_str()));
     Ways {
         own: port.addresses.clone(),

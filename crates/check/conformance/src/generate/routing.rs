@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use network_spec::{
-    Network, PolicyAction, PolicyMatch, Reach, Route, RoutePolicy, Router, RouterPort, Target,
+    Address, Network, PolicyAction, PolicyMatch, Reach, Route, RoutePolicy, Router, RouterPort, Target,
 };
 
 use super::Generator;
 use crate::frames::Mac;
-use crate::world::Change;
+use crate::world::{Change, may_be_gateway};
 
 /// The protocols that policies name: ICMP, TCP, UDP, ICMP of IPv6, SCTP, and the fragments of IPv6.
 const PROTOCOLS: [u8; 6] = [1, 6, 17, 58, 132, 44];
@@ -25,6 +25,32 @@ enum Shape {
     Chain,
     /// As a chain, and the last is joined to the first.
     Ring,
+}
+
+/// A machine on the physical network of a router's port, in each of its networks.
+pub(super) fn outside_machine(port: &RouterPort, number: u8) -> Address {
+    let ip = |network: &Network| -> Option<IpAddr> {
+        let all = [77, 3, 100, 130, 200].map(|last: u8| last + number);
+        all.into_iter()
+            .map(|last| with_last(network.ip, last))
+            .find(|ip| network.contains(*ip) && *ip != network.ip)
+    };
+    Address { mac: [2, 0xdd, 0, 0, 0, number + 1], ips: port.networks.iter().filter_map(ip).collect() }
+}
+
+/// The address with other last bits.
+fn with_last(ip: IpAddr, last: u8) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [a, b, c, _] = ip.octets();
+            Ipv4Addr::new(a, b, c, last).into()
+        }
+        IpAddr::V6(ip) => {
+            let mut bytes = ip.octets();
+            (bytes[14], bytes[15]) = (0, last);
+            Ipv6Addr::from(bytes).into()
+        }
+    }
 }
 
 /// The last part of IPv4 addresses of routers' ports, which no machine has.
@@ -54,6 +80,9 @@ impl Generator<'_> {
             }
         }
         self.change(changes);
+        if self.style.outside {
+            self.routes_outside();
+        }
         for _ in 0..self.routes.below(4) {
             let more = self.some_routing();
             self.change(more);
@@ -113,8 +142,13 @@ impl Generator<'_> {
                     Network::of(Ipv6Addr::new(0xfd01, 0, 0, transit.into(), 0, 0, 0, side.into()), length.1),
                 ];
                 let mac = [2, 0, 0, 0, 0xfe, side];
-                let port =
-                    RouterPort { router: routers[router].clone(), switch: switch.clone(), mac, networks };
+                let port = RouterPort {
+                    router: routers[router].clone(),
+                    switch: switch.clone(),
+                    mac,
+                    networks,
+                    gateways: Vec::new(),
+                };
                 let name = self.new_name("a");
                 make(Change::RouterPort(name, port), changes);
             }
@@ -227,7 +261,39 @@ impl Generator<'_> {
         } else {
             [2, 0, 0, 0, 0xff, number + 1]
         };
-        RouterPort { router: router.to_owned(), switch: switch.to_owned(), mac, networks }
+        let gateways = self.gateways(switch);
+        RouterPort { router: router.to_owned(), switch: switch.to_owned(), mac, networks, gateways }
+    }
+
+    /// Gateways for a port on a switch: mostly if it is on a physical network.
+    fn gateways(&mut self, switch: &str) -> Vec<(String, i64)> {
+        let usual = if self.world.localnet_of(switch).is_some() { 85 } else { 3 };
+        if !self.style.outside || !self.routes.chance(usual) {
+            return Vec::new();
+        }
+        let nodes = self.world.nodes.iter().filter(|(_, node)| may_be_gateway(node));
+        let mut nodes: Vec<String> = nodes.map(|(name, _)| name.clone()).collect();
+        self.routes.shuffle(&mut nodes);
+        nodes.truncate(*self.routes.pick(&[1, 2, 2, 3]));
+        nodes.into_iter().map(|name| (name, self.routes.below(3) as i64)).collect()
+    }
+
+    /// Routes by machines on physical networks.
+    pub(super) fn routes_outside(&mut self) {
+        let ports: Vec<RouterPort> = self.world.router_ports.values().cloned().collect();
+        for port in ports.into_iter().filter(|port| !port.gateways.is_empty()) {
+            let hops = outside_machine(&port, 0).ips;
+            for hop in hops {
+                let all: IpAddr =
+                    if hop.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+                let (router, target) = (port.router.clone(), Target::of(vec![hop]));
+                let name = self.new_name("w");
+                self.change(vec![Change::Route(
+                    name,
+                    Route { router, destination: Network::of(all, 0), target },
+                )]);
+            }
+        }
     }
 
     fn some_router(&mut self) -> Option<String> {
@@ -277,10 +343,11 @@ impl Generator<'_> {
             (Some(name), 2..6) => {
                 let mut port = self.world.router_ports[&name].clone();
                 let other = self.router_port(&port.router, &port.switch);
-                match self.routes.below(3) {
+                match self.routes.below(if self.style.outside { 5 } else { 3 }) {
                     0 => port.mac = other.mac,
                     1 => port.networks = other.networks,
-                    _ => port.router = router,
+                    2 => port.router = router,
+                    _ => port.gateways = other.gateways,
                 }
                 vec![Change::RouterPort(name, port)]
             }

@@ -20,6 +20,12 @@ impl Generator<'_> {
 
     /// A frame, and where it is sent.
     pub(super) fn some_frame(&mut self) -> Option<(Place, Vec<u8>)> {
+        if self.style.outside && self.routes.chance(30) {
+            let from_outside = self.outside_frame();
+            if from_outside.is_some() {
+                return from_outside;
+            }
+        }
         if self.style.routed && self.routes.chance(self.style.to_routers) {
             let routed = self.routed_frame(None);
             if routed.is_some() {

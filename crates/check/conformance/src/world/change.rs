@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use network_spec::{
-    Acl, AclDefault, Learning, Localnet, Network, Node, Port, Ra, Route, RoutePolicy, Router, RouterPort,
-    Switch, Tunnel, Zone,
+    Acl, AclDefault, Dhcp, DnsZone, Learning, Localnet, Network, Node, Port, Ra, Route, RoutePolicy, Router,
+    RouterPort, Switch, Tunnel, Zone,
 };
 
 use super::routing::may_advertise;
-use super::{AUDIENCES, NumberedWorld, audience, conflict, of_policy, of_route, routed};
+use super::{
+    AUDIENCES, GATEWAY_LABELS, NumberedWorld, audience, conflict, may_be_gateway, of_gateway, of_policy,
+    of_route, routed,
+};
 
 /// One change. An object of the same name is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,14 @@ pub enum Change {
     NoRouterPort(String),
     /// What a port of a router advertises, or that it advertises nothing.
     Advertise(String, Option<Ra>),
+    /// Adds a DHCP server.
+    Dhcp(String, Dhcp),
+    /// Removes a DHCP server.
+    NoDhcp(String),
+    /// Adds a DNS zone.
+    DnsZone(String, DnsZone),
+    /// Removes a DNS zone.
+    NoDnsZone(String),
     /// Adds a route.
     Route(String, Route),
     /// Removes a route.
@@ -98,7 +109,11 @@ pub enum Change {
 impl NumberedWorld {
     /// Makes a change if it is valid. Returns whether it is.
     pub fn apply(&mut self, change: &Change) -> bool {
-        if !self.accepts(change) {
+        let mut change = change.clone();
+        if let Change::Port(name, port) = &mut change {
+            *port = self.with_given(name, std::mem::take(port));
+        }
+        if !self.accepts(&change) {
             return false;
         }
         self.changes += 1;
@@ -171,6 +186,9 @@ impl NumberedWorld {
             | Change::NoRoute(_)
             | Change::Policy(..)
             | Change::NoPolicy(_) => self.change_routing(change.clone()),
+            Change::Dhcp(..) | Change::NoDhcp(_) | Change::DnsZone(..) | Change::NoDnsZone(_) => {
+                self.change_services(change.clone());
+            }
             Change::Acl(..)
             | Change::NoAcl(_)
             | Change::AddressGroup(..)
@@ -234,6 +252,9 @@ impl NumberedWorld {
                 }
                 self.label_port(&name);
                 self.label_port(&routed(&port.switch));
+                for of_gateways in GATEWAY_LABELS {
+                    self.label_gateways(&name, of_gateways, !port.gateways.is_empty());
+                }
                 self.network.router_ports.insert(name, port);
             }
             Change::Advertise(name, ra) => {
@@ -244,6 +265,9 @@ impl NumberedWorld {
                 self.network.router_ports.remove(&name);
                 self.network.ras.remove(&name);
                 self.labels.ports.remove(&name);
+                for of_gateways in GATEWAY_LABELS {
+                    self.label_gateways(&name, of_gateways, false);
+                }
             }
             Change::Route(name, route) => {
                 self.label_port(&of_route(&name));
@@ -330,6 +354,16 @@ impl NumberedWorld {
         }
     }
 
+    /// Gives a port of a router a label for its gateways, or takes it back.
+    fn label_gateways(&mut self, port: &str, label_use: &str, has: bool) {
+        let name = of_gateway(port, label_use);
+        if has {
+            self.label_port(&name);
+        } else {
+            self.labels.ports.remove(&name);
+        }
+    }
+
     fn label_port(&mut self, name: &str) {
         if !self.labels.ports.contains_key(name) {
             let label = self.labels.next();
@@ -351,16 +385,19 @@ impl NumberedWorld {
                 self.zones.contains_key(&node.zone)
                     && bridges.len() == node.mappings.len()
                     && !node.encaps.is_empty()
+                    && (may_be_gateway(node) || !self.has_as_gateway(name))
                     && self.nodes.iter().all(|(other, there)| other == name || there.ip != node.ip)
             }
             Change::NoNode(name) => {
                 self.nodes.contains_key(name)
                     && self.ports.values().all(|port| !port.requested_hosts.contains(name))
+                    && !self.has_as_gateway(name)
             }
             Change::Switch(name, tenant) => {
                 self.switches.get(name).map(|switch| &switch.tenant) != Some(tenant)
                     && self.trunks_agree(name, tenant)
                     && self.routers_agree(name, tenant)
+                    && self.zones_agree(name, tenant)
                     && self.filters_agree(&mut |_| None, &|switch| (switch == name).then_some(tenant))
                     && !self.routers.contains_key(name)
             }
@@ -416,6 +453,9 @@ impl NumberedWorld {
                 let port = self.router_ports.get(name);
                 self.ras.get(name) != ra.as_ref()
                     && port.is_some_and(|port| ra.as_ref().is_none_or(|ra| may_advertise(port, ra)))
+            }
+            Change::Dhcp(..) | Change::NoDhcp(_) | Change::DnsZone(..) | Change::NoDnsZone(_) => {
+                self.accepts_services(change)
             }
             Change::Acl(..)
             | Change::NoAcl(_)

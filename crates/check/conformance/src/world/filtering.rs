@@ -36,7 +36,8 @@ impl NumberedWorld {
     pub fn without_switch(&self, switch: &str) -> Vec<Change> {
         let of_it =
             self.acls.iter().filter(|(_, acl)| matches!(&acl.place, AclPlace::Switch(of) if of == switch));
-        of_it.map(|(name, _)| Change::NoAcl(name.clone())).collect()
+        let acls = of_it.map(|(name, _)| Change::NoAcl(name.clone()));
+        acls.chain(self.without_services(switch)).collect()
     }
 
     /// Whether an ACL refers to a group as one of its peers.
@@ -51,6 +52,7 @@ impl NumberedWorld {
 
     pub(super) fn refers_to_switch(&self, switch: &str) -> bool {
         self.acls.values().any(|acl| acl.place == AclPlace::Switch(switch.to_owned()))
+            || !self.without_services(switch).is_empty()
     }
 
     /// Makes a change of ACLs or of what they refer to.

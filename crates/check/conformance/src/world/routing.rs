@@ -1,8 +1,9 @@
 //! Routers: what changes of them are valid, and what their packets may do.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use network_spec::{PolicyAction, Ra, RaMode, Reach, Route, RoutePolicy, RouterPort, Target};
+use network_spec::{Node, PolicyAction, Ra, RaMode, Reach, Route, RoutePolicy, RouterPort, Target};
 
 use super::NumberedWorld;
 
@@ -20,6 +21,14 @@ pub fn of_route(route: &str) -> String {
 /// The name under which [`super::Labels::port`] has the label of the next hops of a policy.
 pub fn of_policy(policy: &str) -> String {
     format!("{policy} of policies")
+}
+
+/// The uses of the labels of a router's port with gateways, besides that of the port.
+pub const GATEWAY_LABELS: [&str; 3] = ["gateway_entry", "gateway_lead", "gateway_share"];
+
+/// The name under which [`super::Labels::port`] has one of these labels of a port.
+pub fn of_gateway(port: &str, label_use: &str) -> String {
+    format!("{port} {label_use}")
 }
 
 impl NumberedWorld {
@@ -61,7 +70,20 @@ impl NumberedWorld {
             && !port.networks.is_empty()
             && (0..port.networks.len()).all(apart)
             && self.ras.get(name).is_none_or(|ra| may_advertise(port, ra))
+            && self.accepts_gateways(port)
             && one_tenant(tenants.chain([&router.tenant]))
+    }
+
+    /// Whether the gateways of a port of a router are nodes of this role, each named once.
+    fn accepts_gateways(&self, port: &RouterPort) -> bool {
+        let is_gateway = |name: &String| self.nodes.get(name).is_some_and(may_be_gateway);
+        let names: BTreeSet<&String> = port.gateways.iter().map(|(name, _)| name).collect();
+        names.len() == port.gateways.len() && names.into_iter().all(is_gateway)
+    }
+
+    /// Whether a port of a router names a node as gateway.
+    pub(super) fn has_as_gateway(&self, node: &str) -> bool {
+        self.router_ports.values().any(|port| port.gateways.iter().any(|(name, _)| name == node))
     }
 
     /// Whether the switches of each router belong to one tenant once this switch, or this router, belongs to another.
@@ -101,8 +123,16 @@ impl NumberedWorld {
     }
 }
 
-/// Whether a port has the networks for what it advertises.
+/// Whether a node has the role of a gateway.
+pub fn may_be_gateway(node: &Node) -> bool {
+    node.roles.iter().any(|role| role == "gateway")
+}
+
+/// Whether a port has the networks for what it advertises, and is on a logical network.
 pub(super) fn may_advertise(port: &RouterPort, ra: &Ra) -> bool {
+    if !port.gateways.is_empty() {
+        return false;
+    }
     let mut v6 = port.networks.iter().filter(|network| network.ip.is_ipv6());
     if ra.mode == RaMode::Stateful { v6.next().is_some() } else { v6.any(|network| network.length == 64) }
 }

@@ -30,6 +30,10 @@ impl fmt::Display for Change {
             Change::NoRouterPort(name) => write!(f, "no router port {name}"),
             Change::Advertise(name, Some(ra)) => write!(f, "router port {name} advertises {ra}"),
             Change::Advertise(name, None) => write!(f, "router port {name} advertises nothing"),
+            Change::Dhcp(name, dhcp) => write!(f, "DHCP server {name} {dhcp}"),
+            Change::NoDhcp(name) => write!(f, "no DHCP server {name}"),
+            Change::DnsZone(name, zone) => write!(f, "DNS zone {name} {zone}"),
+            Change::NoDnsZone(name) => write!(f, "no DNS zone {name}"),
             Change::Route(name, route) => write!(f, "route {name} {route}"),
             Change::NoRoute(name) => write!(f, "no route {name}"),
             Change::Policy(name, policy) => write!(f, "policy {name} {policy}"),
@@ -88,6 +92,12 @@ impl NumberedWorld {
         Ok(())
     }
 
+    fn write_services(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dhcps = self.dhcps.iter().map(|(name, dhcp)| Change::Dhcp(name.clone(), dhcp.clone()));
+        let zones = self.dns_zones.iter().map(|(name, zone)| Change::DnsZone(name.clone(), zone.clone()));
+        dhcps.chain(zones).try_for_each(|change| writeln!(f, "{change}"))
+    }
+
     fn write_filtering(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups =
             self.address_groups.iter().map(|(name, of)| Change::AddressGroup(name.clone(), of.clone()));
@@ -131,6 +141,7 @@ impl fmt::Display for NumberedWorld {
         }
         self.write_routing(f)?;
         self.write_filtering(f)?;
+        self.write_services(f)?;
         for (((host, port), since), ofport) in self.vnics.iter().zip(self.ofports.values()) {
             writeln!(f, "vNIC of {port} on {host}: OpenFlow port {ofport}, since {since}")?;
         }

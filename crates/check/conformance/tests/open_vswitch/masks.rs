@@ -56,7 +56,8 @@ fn world() -> NumberedWorld {
     assert!(world.apply(&Change::Router("router".to_owned(), Router::default())));
     for (switch, ip) in [("blue", ipv4(0xfe)), ("red", beyond(0xfe))] {
         let (router, networks) = ("router".to_owned(), vec![Network::of(ip, 24)]);
-        let port = RouterPort { router, switch: switch.to_owned(), mac: ROUTER, networks };
+        let port =
+            RouterPort { router, switch: switch.to_owned(), mac: ROUTER, networks, gateways: Vec::new() };
         assert!(world.apply(&Change::RouterPort(format!("to-{switch}"), port)));
     }
     for (host, name, port) in ports {

@@ -92,7 +92,8 @@ fn head(kind: u8, code: u8, rest: u32, packet: &[u8], longest: usize) -> Vec<u8>
     [&[kind, code, 0, 0][..], &rest.to_be_bytes(), &packet[..packet.len().min(longest)]].concat()
 }
 
-fn ipv4(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, mut inside: Vec<u8>) -> Vec<u8> {
+/// A packet of IPv4, with the checksum of what it carries.
+pub(super) fn ipv4(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, mut inside: Vec<u8>) -> Vec<u8> {
     let addresses = [from.octets(), to.octets()].concat();
     let sum = if protocol == ICMP {
         checksum_of(&[&inside])
@@ -117,8 +118,14 @@ pub(super) fn ipv6(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, mut inside: Vec<u
     [&[0x60, 0, 0, 0][..], &length.to_be_bytes(), &[protocol, hops], &addresses, &inside].concat()
 }
 
-/// Writes the checksum of a message of ICMP, or of a segment.
+/// Writes the checksum of a message of ICMP, of a segment, or of a datagram.
 fn put_sum(inside: &mut [u8], protocol: u8, sum: u16) {
-    let at = if protocol == TCP { 16 } else { 2 };
+    let at = match protocol {
+        TCP => 16,
+        UDP => 6,
+        _ => 2,
+    };
+    // A datagram with 0 has no checksum (RFC 768).
+    let sum = if protocol == UDP && sum == 0 { u16::MAX } else { sum };
     inside[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }

@@ -1,6 +1,8 @@
 //! What a message says to whoever gets it. Two messages that differ in what no RFC fixes, such as the TTL, mean the same.
 
-use std::collections::BTreeSet;
+mod services;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::acl::is_intact;
@@ -10,6 +12,7 @@ use crate::world::Mac;
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
 /// A message as its receiver reads it.
@@ -54,6 +57,37 @@ pub enum Says {
         head: [u8; 12],
         /// The options, in any order.
         options: BTreeSet<Vec<u8>>,
+    },
+    /// A message of a DHCP server.
+    Dhcpv4 {
+        /// All fields up to the names of servers and files, which say nothing.
+        head: Vec<u8>,
+        /// The options by their codes, in any order, without text for people.
+        options: BTreeMap<u8, Vec<u8>>,
+    },
+    /// A message of a `DHCPv6` server.
+    Dhcpv6 {
+        /// Its type, and the number of the transaction.
+        head: [u8; 4],
+        /// The options in the order of their codes, without text for people.
+        options: Vec<(u16, Vec<u8>)>,
+    },
+    /// A message of a DNS server.
+    Dns {
+        /// The port that it is for.
+        to: u16,
+        /// The number of the query.
+        id: [u8; 2],
+        /// The flags.
+        flags: [u8; 2],
+        /// What became of the query.
+        code: u16,
+        /// The questions as they were asked.
+        questions: Vec<u8>,
+        /// The records in any order: name in lower case, type, class, time and data.
+        records: BTreeSet<(String, u16, u16, u32, Vec<u8>)>,
+        /// Whether the server says of itself what it takes.
+        is_edns: bool,
     },
 }
 
@@ -101,6 +135,7 @@ fn says(protocol: u8, payload: &[u8]) -> Option<Says> {
                 flags: *flags,
             })
         }
+        (UDP, datagram) => services::says(datagram),
         _ => None,
     }
 }

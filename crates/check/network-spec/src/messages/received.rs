@@ -99,7 +99,7 @@ impl<'a> Received<'a> {
 }
 
 /// Addresses of groups and of all, which are those of no single machine, and the reserved ones behind.
-fn is_of_many(ip: IpAddr) -> bool {
+pub(super) fn is_of_many(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.octets()[0] >= 224,
         IpAddr::V6(ip) => ip.is_multicast(),

@@ -24,7 +24,9 @@ impl World {
             .routers_on(switch)
             .filter(|(_, port)| is_group(frame.dst) || frame.dst == port.mac)
             .collect();
-        if let Some((_, port)) = asked.iter().find(|(_, port)| port.has(target)) {
+        // What is for such a port alone goes to its gateway.
+        let outside = self.outside_ports(switch).filter(|_| is_group(frame.dst));
+        if let Some((_, port)) = asked.iter().copied().chain(outside).find(|(_, port)| port.has(target)) {
             return Some(question.answer(bytes, port.mac, ROUTER));
         }
         let mut declared = self.ports_of(switch).flat_map(|(_, port)| &port.addresses);

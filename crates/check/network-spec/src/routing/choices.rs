@@ -115,7 +115,7 @@ impl Choices {
                     .map(RoutePolicy::hops),
             };
             let known = |hop: &IpAddr| {
-                named.is_some_and(|named| named.contains(hop)) && world.neighbour(router, *hop).is_some()
+                named.is_some_and(|named| named.contains(hop)) && world.may_have_neighbour(router, *hop)
             };
             *taken = std::mem::take(taken)
                 .into_iter()

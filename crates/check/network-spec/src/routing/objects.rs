@@ -52,6 +52,8 @@ pub struct RouterPort {
     /// Its addresses, each in a network that is connected to the router. No other port of the switch has one of the
     /// addresses, and no two networks of a router overlap.
     pub networks: Vec<Network>,
+    /// The hosts that connect it to the physical network of its switch, each with a priority. None on a switch without one.
+    pub gateways: Vec<(String, i64)>,
 }
 
 /// A static route.
@@ -222,9 +224,12 @@ impl World {
         ports.map(|(id, port)| (id.as_str(), port))
     }
 
-    /// The ports of routers on a switch, without dead ones.
+    /// The ports of routers on a switch that are on all hosts, without dead ones.
     pub fn routers_on<'a>(&'a self, switch: &'a str) -> impl Iterator<Item = (&'a str, &'a RouterPort)> {
-        let ports = self.router_ports.iter().filter(|(_, port)| self.localnet_of(&port.switch).is_none());
+        let ports = self
+            .router_ports
+            .iter()
+            .filter(|(_, port)| self.localnet_of(&port.switch).is_none() && port.gateways.is_empty());
         ports.filter(move |(_, port)| port.switch == switch).map(|(id, port)| (id.as_str(), port))
     }
 }
@@ -249,7 +254,8 @@ impl fmt::Display for Router {
 impl fmt::Display for RouterPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (networks, mac) = (joined(&self.networks), mac_text(self.mac));
-        write!(f, "of {} on {}, {networks} at {mac}", self.router, self.switch)
+        write!(f, "of {} on {}, {networks} at {mac}", self.router, self.switch)?;
+        self.gateways.iter().try_for_each(|(node, priority)| write!(f, ", gateway {node} ({priority})"))
     }
 }
 

@@ -214,7 +214,9 @@ impl Model {
         };
         if is_link_local(packet.src) || is_link_local(packet.dst) {
             address(&mut bytes, port.mac, sent.frame.src);
-            if let Some(frame) = Frame::read(&bytes) {
+            if self.world.localnets.contains_key(sent.port) {
+                self.say_outside(sent.host, sent.switch, &bytes, out);
+            } else if let Some(frame) = Frame::read(&bytes) {
                 self.deliver(sent.host, sent.port, &Sent { frame: &frame, bytes: &bytes, ..*sent }, out);
             }
             return Ok(());
@@ -232,6 +234,12 @@ impl Model {
         out: &mut Vec<Arrival>,
     ) -> Result<(), Unsent> {
         let hop = self.next_hop(router, packet)?;
+        if let Some((egress, _)) =
+            self.world.connected(router, hop).filter(|(id, _)| self.world.is_outside(id))
+        {
+            let egress = egress.to_owned();
+            return self.send_outside(sent, &egress, (hop, packet), bytes, out);
+        }
         let Some((egress, mac)) = self.world.neighbour(router, hop) else {
             let says = self.world.says_unreachable(sent.host, router, hop);
             return Err(Unsent { why: Why::Unresolved, notice: says.then_some(Notice::Unreachable) });
@@ -254,6 +262,34 @@ impl Model {
         Ok(())
     }
 
+    /// Sends a packet from a router to a next hop on a physical network, from the gateway that is active. Where that is not the host at which
+    /// the packet entered the network, nobody hears that the next hop is unknown.
+    fn send_outside(
+        &mut self,
+        sent: &Sent<'_>,
+        egress: &str,
+        (hop, packet): (IpAddr, &Routed),
+        mut bytes: Vec<u8>,
+        out: &mut Vec<Arrival>,
+    ) -> Result<(), Unsent> {
+        if let Some(mtu) = self.world.outside_mtu(egress).filter(|mtu| packet.length() > usize::from(*mtu)) {
+            return Err(Unsent { why: Why::TooLarge, notice: Some(Notice::TooLarge(mtu)) });
+        }
+        let unsent = |notice| Unsent { why: Why::Unresolved, notice };
+        let host = self.leave_by_gateway(sent.host, egress).ok_or_else(|| unsent(None))?;
+        let Some(mac) = self.neighbour_outside(&host, egress, hop) else {
+            return Err(unsent((host == sent.host).then_some(Notice::Unreachable)));
+        };
+        let port = self.world.router_ports[egress].clone();
+        address(&mut bytes, port.mac, mac);
+        self.routed += 1;
+        if let Some(frame) = Frame::read(&bytes) {
+            let (host, switch, routers) = (host.as_str(), port.switch.as_str(), sent.routers + 1);
+            self.forward(&Sent { host, switch, port: egress, frame: &frame, bytes: &bytes, routers }, out);
+        }
+        Ok(())
+    }
+
     /// The next hop of a packet. Of several, only those count whose MAC is known, or the flows of the others would be lost.
     /// If none is known, the packet is dropped: a less specific route may lead elsewhere.
     fn next_hop(&mut self, router: &str, packet: &Routed) -> Result<IpAddr, Why> {
@@ -261,7 +297,7 @@ impl Model {
             Way::Connected => Ok(packet.dst),
             Way::Via(by, hops) => {
                 let is_known = |hop: &IpAddr| {
-                    hop.is_ipv4() == packet.dst.is_ipv4() && self.world.neighbour(router, *hop).is_some()
+                    hop.is_ipv4() == packet.dst.is_ipv4() && self.world.may_have_neighbour(router, *hop)
                 };
                 let known: BTreeSet<IpAddr> = hops.into_iter().filter(is_known).collect();
                 self.choices.choose(router, by, packet.flow, &known).ok_or(Why::Unresolved)

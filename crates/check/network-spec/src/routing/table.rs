@@ -100,12 +100,20 @@ impl World {
         Some((id, mac))
     }
 
+    /// Whether a router sends to a next hop. On a physical network, that is for the gateway to find out.
+    pub(crate) fn may_have_neighbour(&self, router: &str, ip: IpAddr) -> bool {
+        let is_outside = self.connected(router, ip).is_some_and(|(id, _)| self.is_outside(id));
+        let is_own =
+            self.ports_of_router(router).any(|(_, port)| port.networks.iter().any(|own| own.ip == ip));
+        (is_outside && !is_own) || self.neighbour(router, ip).is_some()
+    }
+
     /// Whether a router that sends from a host says that nobody has an address in a connected network. It does not where that is for another
     /// host to know, and where the port is dead.
     pub(crate) fn says_unreachable(&self, host: &str, router: &str, ip: IpAddr) -> bool {
         let Some((id, _)) = self.connected(router, ip) else { return true };
         let switch = &self.router_ports[id].switch;
-        self.localnet_of(switch).is_none() && !self.sends_to_relay(host, switch)
+        !self.is_dead(&self.router_ports[id]) && !self.sends_to_relay(host, switch)
     }
 
     /// Whether a router that sends from a host may say that nobody has an address, although a port declares it: the port is on no host that the
@@ -140,7 +148,7 @@ impl World {
     /// The MAC of an address on the switch of a router's port: of a port that declares the address, on whatever host it is or on
     /// none, or of a port of another router. No router asks: what is not declared is not known.
     fn declared(&self, port: &RouterPort, ip: IpAddr) -> Option<Mac> {
-        if self.localnet_of(&port.switch).is_some() {
+        if self.is_dead(port) || self.localnet_of(&port.switch).is_some() {
             return None;
         }
         let mut addresses = self.ports_of(&port.switch).flat_map(|(_, of)| &of.addresses);

@@ -373,7 +373,13 @@ fn what_the_network_answers_itself_is_delivered_past_acls() {
     let gateway: Mac = [2, 0, 0, 0, 0xff, 1];
     world.routers.entry("r".into()).or_default();
     let networks = vec![net("10.0.0.254/24")];
-    let of_router = RouterPort { router: "r".into(), switch: "blue".into(), mac: gateway, networks };
+    let of_router = RouterPort {
+        router: "r".into(),
+        switch: "blue".into(),
+        mac: gateway,
+        networks,
+        gateways: Vec::new(),
+    };
     world.router_ports.insert("r-blue".into(), of_router);
     let mut model = Model::new(world);
     let asks = arp(mac(1), BROADCAST, 1, (mac(1), ipv4(1)), ([0; 6], ipv4(2)));
@@ -400,8 +406,13 @@ fn a_routed_packet_meets_the_acls_of_both_ends_and_no_others() {
     let gateway = |number| [2, 0, 0, 0, 0xff, number];
     for (switch, number, network) in [("blue", 1, "10.0.0.254/31"), ("red", 2, "10.0.0.3/31")] {
         let networks = vec![net(network)];
-        let of_router =
-            RouterPort { router: "r".into(), switch: switch.into(), mac: gateway(number), networks };
+        let of_router = RouterPort {
+            router: "r".into(),
+            switch: switch.into(),
+            mac: gateway(number),
+            networks,
+            gateways: Vec::new(),
+        };
         world.router_ports.insert(format!("r-{switch}"), of_router);
     }
     let packet = Ipv4::new(ipv4(1), ipv4(2), UDP).packet(&frame_builder::udp_without_checksum(5, 6, b""));

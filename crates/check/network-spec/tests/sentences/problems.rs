@@ -180,7 +180,7 @@ fn a_router_port_on_a_switch_with_a_localnet_port_is_a_problem() {
     let mut world = pair();
     let networks = vec![Network { ip: [10, 0, 0, 254].into(), length: 24 }];
     let mac = [2, 0, 0, 0, 0xff, 1];
-    let port = RouterPort { router: "r".into(), switch: "blue".into(), mac, networks };
+    let port = RouterPort { router: "r".into(), switch: "blue".into(), mac, networks, gateways: Vec::new() };
     world.routers.insert("r".into(), Router::default());
     world.router_ports.insert("r-blue".into(), port);
     assert!(problems(&world).is_empty());
@@ -193,7 +193,7 @@ fn a_next_hop_that_no_network_of_the_router_contains_is_a_problem() {
     let mut world = pair();
     let networks = vec![Network { ip: [10, 0, 0, 254].into(), length: 24 }];
     let mac = [2, 0, 0, 0, 0xff, 1];
-    let port = RouterPort { router: "r".into(), switch: "blue".into(), mac, networks };
+    let port = RouterPort { router: "r".into(), switch: "blue".into(), mac, networks, gateways: Vec::new() };
     world.routers.insert("r".into(), Router::default());
     world.router_ports.insert("r-blue".into(), port);
     let destination = Network { ip: [192, 0, 2, 0].into(), length: 24 };

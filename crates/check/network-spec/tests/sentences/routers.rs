@@ -36,7 +36,13 @@ pub(super) fn connect(world: &mut World, router: &str, switch: &str, number: u8,
     world.routers.entry(router.into()).or_default();
     world.switches.entry(switch.into()).or_default();
     let networks = networks.iter().map(|text| net(text)).collect();
-    let port = RouterPort { router: router.into(), switch: switch.into(), mac: port_mac(number), networks };
+    let port = RouterPort {
+        router: router.into(),
+        switch: switch.into(),
+        mac: port_mac(number),
+        networks,
+        gateways: Vec::new(),
+    };
     world.router_ports.insert(format!("{router}-{switch}-{number}"), port);
 }
 

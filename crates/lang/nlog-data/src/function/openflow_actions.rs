@@ -224,11 +224,17 @@ fn outputs() -> Vec<Function> {
             `dns_question`: `key`, a field of 64 bits for the `name_key` of the name that the packet asks for, or 0 for a packet that is no query; the \
             answer is the packet itself. `dns_answer`: `name`, a domain name or an address, `ttl`, `address`, `cname`, `pointer`; or without `name`, for \
             names that nobody has, `domain`, which has no others. `return`: the answer is the packet itself, so that its flow counts the responders that work. \
-            Flows of two more kinds are for no packet, but for the responder, which reads those of stage 60. `announce`: the responder says that `mac` is here, \
+            Flows of five more kinds are for no packet, but for the responder, which reads those of stage 60. `announce`: the responder says that `mac` is here, \
             by gratuitous ARP or an advertisement for each `address`, or by RARP without any; at once, after 1 s, 3 s and 7 s, and again when a port \
             whose number is in `watch` becomes live or ceases to be. `router` is `true` if a router has the addresses. `ready`: the switch has its flows. Until there \
             is such a flow, and while an interface or bridge in `uplink` is down, other switches see its tunnel ports in `hold` as down; `all` is \
-            each with a session of BFD.",
+            each with a session of BFD. `query`: the responder asks machines every `interval` seconds, by default 125, which multicast groups they \
+            listen to: by IGMPv3 from the address `igmp`, and if `mld` is `true` by MLDv2, from `mac`. `solicit`: the responder asks, from `mac` \
+            and the address `from`, for the MAC address of `target`, three times in 2 s and then every `interval` seconds, and again when a port \
+            in `watch` changes. `probe`: the responder checks the address `to` at `to_mac`, from `from` and `from_mac`, every `interval` seconds, by default 5, \
+            and writes the result to `external_ids:weft-probe-ID` of the bridge, with the `id` that is given: `check` is `tcp:PORT`, `icmp` or `http:PORT:PATH`, \
+            `timeout` at most the interval, by default 2, and `failures` and `successes` in a row count, by default 3. A flow with `probed` hands over the packets that may be \
+            answers to probes.",
         )
         .example(
             r#"80001, "error", ["question=reg4", "from=10.0.1.254/24", "from=fd01::fe/64"], actions"resubmit(,27)""#,
@@ -246,6 +252,15 @@ fn outputs() -> Vec<Function> {
             r#"0, "ready", ["hold=all", "uplink=br-ex"], actions"drop""#,
             r#"actions"controller(id=7,userdata=01.09.00.01.00.01.05.62.72.2d.65.78)""#,
         )
+        .example(
+            r#"0, "query", ["mac=02:00:00:00:ff:01", "igmp=10.0.0.252", "mld=true"], actions"drop""#,
+            r#"actions"controller(id=7,userdata=01.0a.00.02.00.00.00.ff.01.03.00.7d.0a.00.00.fc)""#,
+        )
+        .example(
+            r#"0, "solicit", ["mac=02:00:00:00:ff:01", "from=10.0.0.1", "target=10.0.0.9", "interval=30"], actions"drop""#,
+            r#"actions"controller(id=7,userdata=01.0b.00.02.00.00.00.ff.01.00.00.1e.00.0a.00.00.01.0a.00.00.09)""#,
+        )
+        .example(r#"1, "probed", [], actions"drop""#, r#"actions"controller(id=7,userdata=01.0d.00,meter_id=1)""#)
         .example(r#"1, "dns_answer", ["address=10.0.0.2"], actions"drop""#, "error range")
         .example(r#"1, "error", ["question=reg4[0..15]"], actions"drop""#, "error range")
         .example(r#"1, "error", ["question=nonsense"], actions"drop""#, "error range")

@@ -170,8 +170,12 @@ impl Case<'_> {
         };
         let here = |port: &String| network.switch_of(port).as_deref() == Some(switch);
         let owner = network.ports_at(to).into_iter().find(|(port, _)| here(port));
+        let has_gateways = !network.with("gateway_port", "sw", switch).is_empty();
         match owner {
             Some(_) => Vec::new(),
+            None if has_gateways => vec![format!(
+                "no port of switch {switch} has address {to} or that of the next hop; a gateway knows a machine outside once it has heard of it, which a trace cannot see"
+            )],
             None => vec![format!(
                 "no port of switch {switch} has address {to}, and a router delivers to the addresses of switch_ports only"
             )],

@@ -139,6 +139,16 @@ fn nothing_says_who_it_was() {
 }
 
 #[test]
+fn bytes_in_hexadecimal_become_those_of_the_new_name() {
+    let text = r#"type bytes = string where matches(value, "([0-9a-f]{2})+") else "must be bytes"; input table a(x: bytes);"#;
+    let record = record(&json!([]), &json!({"a": [["616e6e"]]}), &json!({}));
+    let (new, _) = anonymise(&record, &rules(text), [7; SECRET_BYTES]).unwrap();
+    let new = serde_json::to_value(new).unwrap();
+    // The bytes of n00001.
+    assert_eq!(new["insert"]["a"], json!([["6e3030303031"]]));
+}
+
+#[test]
 fn what_cannot_be_replaced_is_refused() {
     let why = |text: &str, insert: &Json| {
         let record = record(&json!([]), insert, &json!({}));

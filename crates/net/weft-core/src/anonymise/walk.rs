@@ -153,7 +153,7 @@ fn replaced(leaves: &mut impl Leaves, old: &Value, ty: &Type, place: &str) -> Re
             let fields = fields.map(|((_, ty), value)| replaced(leaves, value, ty, place));
             Value::record(fields.collect::<Result<Vec<_>, _>>()?)
         }
-        (_, Value::String(name)) => Value::String(text(leaves, name).into()),
+        (_, Value::String(name)) => Value::String(fitting(ty, name, text(leaves, name)).into()),
         (_, Value::Mac(mac)) => Value::Mac(leaves.mac(*mac)),
         (_, Value::Ip(ip)) => Value::Ip(leaves.ip(*ip)),
         (_, Value::Net(net)) => Value::Net(with_length(leaves, *net)),
@@ -165,6 +165,17 @@ fn replaced(leaves: &mut impl Leaves, old: &Value, ty: &Type, place: &str) -> Re
         (_, Value::PacketFilter(filter)) => packet_filter(leaves, filter).into(),
         _ => return Err(AnonymiseError::OpenFlow { place: place.to_owned() }),
     })
+}
+
+/// A new text, as bytes in hexadecimal where the type of the old one takes only such.
+fn fitting(ty: &Type, old: &str, new: String) -> String {
+    let takes = |text: &str| ty.violation(&Value::String(text.into())).is_none();
+    if takes(&new) || !takes(old) {
+        return new;
+    }
+    let digits = new.bytes().flat_map(|byte| [byte >> 4, byte & 0x0f]);
+    let bytes: String = digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
+    if takes(&bytes) { bytes } else { new }
 }
 
 /// The new address with the length of its prefix, or the new prefix, if it has no host bits.

@@ -285,7 +285,7 @@ fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_
     let mut setting = Setting::new(&[node("hv1", "/a"), node("hv2", "/b")]);
     let report = || switch_model::Report::default();
     let learned = || Event::Learned { table: 12, cookie: 5, is_new: true };
-    let reported = Some(Difference::Report(report()));
+    let reported = Some(Difference::Report(Box::new(report())));
     let known = Some(Difference::Learned { table: 12, cookie: 5, is_new: true });
     let changes = setting.changes(&[node("hv1", "/c"), node("hv2", "/b")]);
     assert_eq!(setting.fleet.prepare(&changes), Vec::<String>::new());

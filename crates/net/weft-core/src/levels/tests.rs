@@ -182,7 +182,7 @@ fn differences_are_tried_again_until_they_have_an_effect() {
     observed.learned(1, 2, true);
     observed.reported(report(1));
     let first = observed.take(7, at(0)).expect("a report");
-    assert_eq!(first, Difference::Report(report(1)), "before what depends on it");
+    assert_eq!(first, Difference::Report(Box::new(report(1))), "before what depends on it");
     assert_eq!(observed.take(7, at(0)), Some(learned(true)));
     assert!(observed.is_settled());
     // Neither came onto the disk, and a newer report has come.
@@ -192,7 +192,7 @@ fn differences_are_tried_again_until_they_have_an_effect() {
     observed.learned(1, 2, false);
     assert_eq!(
         [observed.take(7, at(0)), observed.take(7, at(0))],
-        [Some(Difference::Report(report(2))), Some(learned(true))]
+        [Some(Difference::Report(Box::new(report(2)))), Some(learned(true))]
     );
     // What has no effect now may have one after another transaction.
     observed.refused(1, 2, true, 7);
@@ -218,7 +218,7 @@ fn d20_a_host_that_changes_all_the_time_is_heard_ten_times_a_second_and_its_last
     assert_eq!(taken[..50], (0..50).collect::<Vec<u16>>());
     assert!(observed.comes_too_often(now) && !observed.is_calm(now));
     let ready = observed.ready_at(now).expect("the last one waits");
-    assert_eq!(observed.take(0, ready), Some(Difference::Report(report(29_949))));
+    assert_eq!(observed.take(0, ready), Some(Difference::Report(Box::new(report(29_949)))));
     assert_eq!(observed.ready_at(ready), None);
     assert!(observed.is_calm(ready + at(10)));
 }

@@ -92,7 +92,7 @@ impl Machine {
     fn next_of_switch(&mut self, node: String, is_alone: &dyn Fn(&str) -> bool) -> Option<Work> {
         let last_txn = self.core.last_txn();
         let report = match self.fleet.take_difference(&node, last_txn)? {
-            Difference::Report(report) => report,
+            Difference::Report(report) => *report,
             Difference::Learned { table, cookie, is_new } => {
                 self.to_compare.push_front(Comparison::Switch(node.clone()));
                 return Some(Work::Learned { node, flow: (table, cookie), is_new });
@@ -111,7 +111,7 @@ impl Machine {
             if more && let Some(Comparison::Switch(node)) = self.to_compare.pop_front() {
                 again.push(Comparison::Switch(node.clone()));
                 match self.fleet.take_difference(&node, last_txn) {
-                    Some(Difference::Report(report)) => reports.push((node, report)),
+                    Some(Difference::Report(report)) => reports.push((node, *report)),
                     Some(other) => self.fleet.put_back(&node, other),
                     None => {}
                 }
@@ -256,7 +256,7 @@ impl Machine {
             };
             self.fleet.report_exceeds(&node, self.core.excess(&node));
             self.reported(&node, alone, now);
-            self.taken.push((node, Difference::Report(report)));
+            self.taken.push((node, Difference::Report(Box::new(report))));
         }
         Ok(())
     }
@@ -335,7 +335,7 @@ impl Machine {
         let retried = self.core.retry(now.wall).map_err(failed)?;
         if let Some(Retried { node, report, transaction }) = retried {
             self.reported(&node, transaction, now);
-            self.taken.push((node, Difference::Report(report)));
+            self.taken.push((node, Difference::Report(Box::new(report))));
         }
         Ok(())
     }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use proptest::prelude::*;
-use switch_model::{Channel, Event as SwitchEvent, InterfaceId, Report, Vif};
+use switch_model::{Channel, Conflict, Event as SwitchEvent, InterfaceId, Report, Vif};
 
 mod on_terms;
 mod other_endpoints;
+mod probed;
 mod published;
 mod revisions;
 mod standing;
@@ -598,6 +599,35 @@ fn an_interface_that_the_switch_cannot_open_is_a_problem_of_its_port_whichever_c
     world.start();
     assert_eq!(problems(&mut world), both, "the journal has them");
     world.event("hv1", SwitchEvent::Report(Report::default()));
+    assert_eq!(problems(&mut world), [""; 0]);
+}
+
+#[test]
+fn address_conflicts_are_rows_until_the_switch_has_none_of_them_whatever_else_it_reports() {
+    let mut world = World::new(Patience::default());
+    let conflict = |label, address: &str| Conflict { label, address: address.parse().unwrap() };
+    let report = |conflicts: &[Conflict]| {
+        let conflicts = Some(Arc::new(conflicts.iter().copied().collect()));
+        SwitchEvent::Report(Report { conflicts, ..Report::default() })
+    };
+    let problems = |world: &mut World| -> Vec<String> {
+        world.status().problems.iter().map(|now| now.problem.text.clone()).collect()
+    };
+    world.event(
+        "hv1",
+        report(&[conflict(258, "10.0.0.2"), conflict(257, "fd00::1"), conflict(257, "10.0.0.1")]),
+    );
+    let three = ["257 10.0.0.1", "257 fd00::1", "258 10.0.0.2"];
+    assert_eq!(problems(&mut world), three);
+    world.start();
+    assert_eq!(problems(&mut world), three, "the journal has them");
+    world.event("hv1", SwitchEvent::Report(Report::default()));
+    assert_eq!(problems(&mut world), three, "the flows of the switch were not read yet");
+    world.event("hv1", report(&[conflict(257, "10.0.0.9")]));
+    assert_eq!(problems(&mut world), ["257 10.0.0.9"]);
+    world.start();
+    assert_eq!(problems(&mut world), ["257 10.0.0.9"]);
+    world.event("hv1", report(&[]));
     assert_eq!(problems(&mut world), [""; 0]);
 }
 

@@ -140,18 +140,22 @@ impl Interface {
 /// option.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conventions {
-    /// The table of flows that switches learn: `FDB`.
+    /// The tables of flows that switches learn: `FDB`, `OUTSIDE_NEIGHBOUR`, `LED`.
     pub learned_tables: BTreeSet<u8>,
     /// The table of flows that switches learn from announcements, if the rules have it: `ANNOUNCED`.
     pub watched_tables: BTreeSet<u8>,
+    /// The table where switches note address conflicts: `CONFLICTS`.
+    pub conflict_tables: BTreeSet<u8>,
     /// The geneve option that is `tun_metadata0`: `OPTION_CLASS`, `OPTION_TYPE`, `OPTION_LENGTH`.
     pub tunnel_option: Option<TlvMapping>,
 }
 
 impl Conventions {
     pub(super) fn of(program: &Program) -> Result<Conventions, Misfit> {
-        let learned_table = constant(program, "FDB", "the table of learned flows", LEARNED_LAST)?;
+        let learned = |name| constant(program, name, "a table of learned flows", LEARNED_LAST);
+        let learned_tables = [learned("FDB")?, learned("OUTSIDE_NEIGHBOUR")?, learned("LED")?];
         let watched_table = constant(program, "ANNOUNCED", "the table of announcements", LEARNED_LAST)?;
+        let conflict_table = constant(program, "CONFLICTS", "the table of address conflicts", LEARNED_LAST)?;
         let option = [
             ("OPTION_CLASS", constant(program, "OPTION_CLASS", "the class of the geneve option", 0xffff)?),
             ("OPTION_TYPE", constant(program, "OPTION_TYPE", "the type of the geneve option", 0xff)?),
@@ -174,9 +178,13 @@ impl Conventions {
                 });
             }
         };
-        let tables = |table: Option<u16>| table.map(|table| table.to_be_bytes()[1]).into_iter().collect();
-        let (learned_tables, watched_tables) = (tables(learned_table), tables(watched_table));
-        Ok(Conventions { learned_tables, watched_tables, tunnel_option })
+        let number = |table: u16| table.to_be_bytes()[1];
+        Ok(Conventions {
+            learned_tables: learned_tables.into_iter().flatten().map(number).collect(),
+            watched_tables: watched_table.into_iter().map(number).collect(),
+            conflict_tables: conflict_table.into_iter().map(number).collect(),
+            tunnel_option,
+        })
     }
 }
 

@@ -127,15 +127,8 @@ fn with_ports(mut tuple: Tuple, transport: &[u8], part: Part) -> Option<Tuple> {
             (tuple.from.port != 0 && tuple.to.port != 0).then_some(tuple)
         }
         (ICMP, false) | (ICMPV6, true) => {
-            const PAIRS: [(u8, u8); 3] = [(8, 0), (13, 14), (15, 16)];
-            const PAIRS_V6: [(u8, u8); 1] = [(128, 129)];
-            let pairs: &[(u8, u8)] = if tuple.ipv6 { &PAIRS_V6 } else { &PAIRS };
             let (kind, code) = (*transport.first()?, *transport.get(1)?);
-            let other = pairs.iter().find_map(|(question, answer)| match kind {
-                kind if kind == *question => Some(*answer),
-                kind if kind == *answer => Some(*question),
-                _ => None,
-            })?;
+            let other = other_icmp_type(tuple.ipv6, kind)?;
             if code != 0 || !has(ICMP_HEADER) {
                 return None;
             }
@@ -146,6 +139,18 @@ fn with_ports(mut tuple: Tuple, transport: &[u8], part: Part) -> Option<Tuple> {
         }
         _ => Some(tuple),
     }
+}
+
+/// The type of the answer to an ICMP question, or of the question.
+pub(super) fn other_icmp_type(ipv6: bool, kind: u8) -> Option<u8> {
+    const PAIRS: [(u8, u8); 3] = [(8, 0), (13, 14), (15, 16)];
+    const PAIRS_V6: [(u8, u8); 1] = [(128, 129)];
+    let pairs: &[(u8, u8)] = if ipv6 { &PAIRS_V6 } else { &PAIRS };
+    pairs.iter().find_map(|(question, answer)| match kind {
+        kind if kind == *question => Some(*answer),
+        kind if kind == *answer => Some(*question),
+        _ => None,
+    })
 }
 
 /// Whether lengths and checksum of a transport header are right.

@@ -12,11 +12,12 @@ use openflow_rs::{Action, Field};
 
 use super::{Emitted, Run, prerequisite};
 use crate::conntrack::fragments::{self, Piece};
-use crate::conntrack::{How, Mark, Tracker, sighting};
+use crate::conntrack::{How, Mark, Mishap, Sighting, Tracker, Translation, sighting};
+use crate::extract::VlanLimit;
 use crate::key::{LATER_FRAGMENT, Tracked};
 use crate::limits;
 use crate::rewrite::Frame;
-use crate::trace::{Recorder, What};
+use crate::trace::{ABORTS, Recorder, What};
 use crate::{Bridge, FlowKey};
 
 /// The passes of a packet after its first one that the datapath allows (`MAX_RECIRC_DEPTH` of `dpif-netdev.c`).
@@ -40,7 +41,7 @@ pub(super) enum Step {
 pub(super) struct Track {
     how: How,
     table: Option<u8>,
-    /// The packet, as a switch reads it that gets it now.
+    /// The packet, as a switch reads it that gets it now. An earlier `ct` may translate it before.
     frame: Frame,
     key: FlowKey,
     stack: Vec<(u128, usize)>,
@@ -55,11 +56,40 @@ pub(crate) struct Rest {
     /// The number of packets sent.
     done: usize,
     mark: Mark,
-    saved: Vec<Mark>,
+    /// The packet, if `nat` has translated it. Then it differs from the frames here, which the switch expected when it
+    /// translated the pass; what the pass writes comes on top.
+    translated: Option<Frame>,
+    saved: Vec<(Mark, Option<Frame>)>,
     passes: u32,
 }
 
 impl Rest {
+    /// Sends packets until so many are sent in all.
+    fn send_until(&mut self, count: usize) -> Vec<Emitted> {
+        let mut sent: Vec<Emitted> = self.unsent.drain(..count - self.done).collect();
+        self.done = count;
+        if let Some(frame) = &mut self.translated {
+            for one in &mut sent {
+                one.write_over(frame);
+            }
+        }
+        sent
+    }
+
+    /// Brings the packet to be tracked up to what `nat` has made of it.
+    fn arrive(&mut self, track: &mut Track, limit: VlanLimit) {
+        if let Some(frame) = &mut self.translated {
+            frame.commit(&track.key);
+            track.frame = frame.clone().read_again(limit);
+        }
+    }
+
+    /// Goes on with what `nat` has made of the packet.
+    fn go_on_with(&mut self, track: &mut Track, translated: Frame, limit: VlanLimit) {
+        track.frame = translated.clone().read_again(limit);
+        self.translated = Some(translated.with_key(track.key.clone()));
+    }
+
     /// Leaves what is left of the clone, if the packet is one, and returns what follows it.
     fn split_at_end_of_clone(&mut self) -> Option<Rest> {
         let mut depth = 0_usize;
@@ -75,9 +105,9 @@ impl Rest {
         let steps = self.steps.split_off(end + 1);
         let (done, _) = self.steps.pop_back()?;
         let unsent = self.unsent.split_off(done - self.done);
-        let mark = self.saved.pop().unwrap_or_default();
+        let (mark, translated) = self.saved.pop().unwrap_or_default();
         let saved = std::mem::take(&mut self.saved);
-        Some(Rest { steps, unsent, done, mark, saved, passes: self.passes })
+        Some(Rest { steps, unsent, done, mark, translated, saved, passes: self.passes })
     }
 
     /// The fragment that waits.
@@ -86,6 +116,17 @@ impl Rest {
             Some((_, Step::Track(track))) => Some(&track.frame),
             _ => None,
         }
+    }
+}
+
+impl Emitted {
+    /// Writes its fields over a packet that `nat` has translated: this is what leaves.
+    fn write_over(&mut self, frame: &mut Frame) {
+        frame.commit(&self.key);
+        self.bytes = frame.bytes().to_vec();
+        let read = frame.clone().read_again(VlanLimit::new(0));
+        let FlowKey { nw_src, nw_dst, ipv6_src, ipv6_dst, tp_src, tp_dst, .. } = *read.key();
+        self.key = FlowKey { nw_src, nw_dst, ipv6_src, ipv6_dst, tp_src, tp_dst, ..self.key.clone() };
     }
 }
 
@@ -110,7 +151,11 @@ impl Run<'_> {
     /// Notes that the datapath tracks the packet. The rest of the list goes on with an untracked packet.
     pub(super) fn track(&mut self, ct: &Ct) {
         self.commit();
-        self.action_bytes += limits::TRACK;
+        let nat = ct.actions.0.iter().find_map(|action| match action {
+            Action::Nat(nat) => Some(*nat),
+            _ => None,
+        });
+        self.action_bytes += limits::TRACK + nat.map_or(0, limits::nat);
         let (mut mark_mask, mut label_mask) = (0, 0);
         for action in &ct.actions.0 {
             let (Action::SetField(_) | Action::MoveBits(_)) = action else { continue };
@@ -128,7 +173,7 @@ impl Run<'_> {
             CtZone::Field(field) => self.read(field) as u16,
         };
         let (mark, label) = ((self.key.ct.mark, mark_mask as u32), (self.key.ct.label, label_mask));
-        let how = How { zone, commit: ct.commit, force: ct.force, mark, label };
+        let how = How { zone, commit: ct.commit, force: ct.force, mark, label, nat };
         self.recorder.note(|| match ct.table {
             Some(table) => format!("zone {zone}; a tracked copy goes on in table {table}, below"),
             None => format!("zone {zone}"),
@@ -185,21 +230,22 @@ impl Run<'_> {
         }
         let unsent = std::mem::take(&mut self.emitted).into();
         let steps = std::mem::take(&mut self.pending).into();
-        self.emitted = self.carry_on(Rest { steps, unsent, done: 0, mark, saved: Vec::new(), passes });
+        self.emitted =
+            self.carry_on(Rest { steps, unsent, done: 0, mark, translated: None, saved: Vec::new(), passes });
     }
 
     /// Does what is left of a pass. Returns what it sends.
     fn carry_on(&mut self, mut rest: Rest) -> Vec<Emitted> {
         let mut sent = Vec::new();
         while let Some((before, step)) = rest.steps.pop_front() {
-            sent.extend(rest.unsent.drain(..before - rest.done));
-            rest.done = before;
+            sent.extend(rest.send_until(before));
             match step {
                 Step::Clear => rest.mark = Mark::default(),
                 Step::Readdress => rest.mark.forget_connection(),
-                Step::Save => rest.saved.push(rest.mark.clone()),
-                Step::Restore => rest.mark = rest.saved.pop().unwrap_or_default(),
-                Step::Track(track) => {
+                Step::Save => rest.saved.push((rest.mark.clone(), rest.translated.clone())),
+                Step::Restore => (rest.mark, rest.translated) = rest.saved.pop().unwrap_or_default(),
+                Step::Track(mut track) => {
+                    rest.arrive(&mut track, self.bridge.vlan_limit);
                     if let Some((packet, piece)) = fragments::piece(&track.frame, track.how.zone)
                         && !self.held(packet).iter().any(|(other, _)| other.overlaps(piece))
                     {
@@ -210,18 +256,39 @@ impl Run<'_> {
                         continue;
                     }
                     let sighting = sighting(&track.frame, track.how.zone);
-                    self.tracker(|tracker| tracker.track(sighting, &mut rest.mark, track.how));
+                    let translation = self.look_for(sighting, &mut rest.mark, track.how);
+                    if let Some(translation) = translation {
+                        let frame = track.frame.clone().translated(translation);
+                        rest.go_on_with(&mut track, frame, self.bridge.vlan_limit);
+                    }
                     sent.extend(self.continue_copy(*track, &rest.mark, rest.passes));
                 }
             }
         }
-        sent.extend(rest.unsent);
+        let count = rest.done + rest.unsent.len();
+        sent.extend(rest.send_until(count));
         sent
     }
 
-    fn tracker(&mut self, call: impl FnOnce(&mut Tracker<'_>)) {
+    /// Tracks a packet. Returns how to translate it.
+    fn look_for(&mut self, sighting: Option<Sighting<'_>>, mark: &mut Mark, how: How) -> Option<Translation> {
         let (before, now) = (&self.bridge.connections, self.bridge.now());
-        call(&mut Tracker { before, changes: &mut self.effects.connections, now });
+        let changes = &mut self.effects.connections;
+        let mut tracker = Tracker { before, changes, now, mishap: None };
+        let translation = tracker.track(sighting, mark, how);
+        match tracker.mishap {
+            Some(Mishap::Aborts) => self.recorder.problem(|| ABORTS.to_owned()),
+            Some(Mishap::Exhausted(nat)) => self.recorder.note(|| {
+                let nat = Action::from(nat);
+                format!("not translated: other connections have all addresses and ports of {nat}")
+            }),
+            None => {}
+        }
+        if let Some(translation) = translation {
+            let before = sighting.map(|sighting| sighting.to_string()).unwrap_or_default();
+            self.recorder.note(|| format!("translated: {before} is now {translation}"));
+        }
+        translation
     }
 
     /// The fragments of a packet that are held.
@@ -250,17 +317,23 @@ impl Run<'_> {
             return Vec::new();
         }
         self.effects.held.insert(packet, Vec::new());
-        let frames: Vec<Frame> = all.iter().filter_map(|(_, rest)| rest.waiting()).cloned().collect();
+        let mut frames: Vec<Frame> = all.iter().filter_map(|(_, rest)| rest.waiting()).cloned().collect();
         let bytes: Vec<u8> = frames.iter().flat_map(fragments::carried).copied().collect();
         let sighting = frames.first().and_then(|first| fragments::whole(first, how.zone, &bytes));
         let mut mark = all.first().map(|(_, rest)| rest.mark.clone()).unwrap_or_default();
         mark.forget_connection();
-        self.tracker(|tracker| tracker.track(sighting, &mut mark, how));
+        let translation = self.look_for(sighting, &mut mark, how);
         mark.forget_connection();
+        if let Some(translation) = translation {
+            Frame::translate_fragments(&mut frames, translation);
+        }
         let mut sent = Vec::new();
-        for (_, mut rest) in all {
+        for ((_, mut rest), frame) in all.into_iter().zip(frames) {
             rest.mark = mark.clone();
-            if let Some((_, Step::Track(track))) = rest.steps.pop_front() {
+            if let Some((_, Step::Track(mut track))) = rest.steps.pop_front() {
+                if translation.is_some() {
+                    rest.go_on_with(&mut track, frame, self.bridge.vlan_limit);
+                }
                 sent.extend(self.continue_copy(*track, &rest.mark, rest.passes));
             }
             sent.extend(self.carry_on(rest));

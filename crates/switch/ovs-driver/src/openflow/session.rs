@@ -98,6 +98,18 @@ impl Monitor {
             return self.intent.lock().forwarding.updated(update);
         }
         // The switch owns the flows that it learns.
+        if self.config.conflict_tables.contains(&table) {
+            let conflicts = &mut self.intent.lock().conflicts;
+            let is_news = match &update {
+                Update::Is(key, flow) => conflicts.seen(key, self.config.conflict(key, flow)),
+                Update::Gone(key, ..) => conflicts.seen(key, None),
+                Update::Missed => false,
+            };
+            if is_news {
+                self.intent.conflicts_have_changed();
+            }
+            return false;
+        }
         if self.config.watched_tables.contains(&table) {
             let awaited = &mut self.intent.lock().awaited;
             let learned = match update {

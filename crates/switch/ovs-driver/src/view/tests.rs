@@ -74,6 +74,7 @@ fn config() -> Config {
         tunnel_option: None,
         learned_tables: BTreeSet::new(),
         watched_tables: BTreeSet::new(),
+        conflict_tables: BTreeSet::new(),
         learned_limit: None,
         owner: None,
     }
@@ -132,6 +133,37 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
             "gone-too: no reason given; see the log of ovs-vswitchd",
         ]
     );
+}
+
+#[test]
+fn results_of_probes_are_reported_and_rubbish_is_not() {
+    let mut rows = Rows::new();
+    let long = format!("weft-probe-{}", "a".repeat(129));
+    rows.bridge = rows.bridge.with(
+        "external_ids",
+        map(&[
+            ("weft-probe-web:1", "up"),
+            ("weft-probe-db", "down:http-503"),
+            ("weft-probe-", "up"),
+            ("weft-probe-a b", "up"),
+            ("weft-probe-c", "UP"),
+            ("weft-probe-d", "down:"),
+            ("weft-probe-e", "down:a\nb"),
+            (&long, "up"),
+            ("weft-hold", "all"),
+        ]),
+    );
+    let report = rows.view().report(&config(), &Arrivals::default(), &Database::default());
+    let found = |up, cause: &str| ProbeFound { up, cause: cause.to_owned() };
+    let wanted = [("web:1".to_owned(), found(true, "")), ("db".to_owned(), found(false, "http-503"))];
+    assert_eq!(report.probes, wanted.into());
+    // A database of somebody else's with more than any responder writes.
+    let mut rows = Rows::new();
+    let many: Vec<String> = (0..2 * PROBES_MAX).map(|number| format!("weft-probe-{number}")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|key| (key.as_str(), "up")).collect();
+    rows.bridge = rows.bridge.with("external_ids", map(&many));
+    let report = rows.view().report(&config(), &Arrivals::default(), &Database::default());
+    assert_eq!(report.probes.len(), PROBES_MAX);
 }
 
 /// Two interfaces of one port, the older one with this port number; which of them are down, and the port number that counts.

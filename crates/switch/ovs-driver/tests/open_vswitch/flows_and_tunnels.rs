@@ -171,16 +171,46 @@ async fn tunnels_are_created_reported_changed_and_removed_and_those_of_others_le
     assert_eq!(ovs.flow_mods(), FLOWS.len(), "tunnels touch no flows");
 }
 
-#[tokio::test]
-async fn a_vif_is_reported_when_it_appears_and_when_it_goes() {
-    let ovs = Switch::start();
-    let mut driven = Driven::start(ovs.config());
+/// Waits until the driver has reported the bridge.
+async fn bridge_is_reported(driven: &mut Driven) {
     driven
         .wait("the bridge", |event| match event {
             Event::Report(report) => report.problems.is_empty().then_some(()),
             _ => None,
         })
         .await;
+}
+
+#[tokio::test]
+async fn what_a_responder_has_found_is_reported_when_it_is_written() {
+    let ovs = Switch::start();
+    let mut driven = Driven::start(ovs.config());
+    bridge_is_reported(&mut driven).await;
+    for (write, wanted) in [
+        (&["set", "bridge", "br-int", "external_ids:weft-probe-web=up"][..], Some((true, ""))),
+        (&["set", "bridge", "br-int", "external_ids:weft-probe-web=down:refused"], Some((false, "refused"))),
+        (&["set", "bridge", "br-int", "external_ids:weft-probe-web=perhaps"], None),
+        (&["set", "bridge", "br-int", "external_ids:weft-probe-web=up"], Some((true, ""))),
+        (&["remove", "bridge", "br-int", "external_ids", "weft-probe-web"], None),
+    ] {
+        ovs.vsctl(&[&["--no-wait"], write].concat());
+        driven
+            .wait("the result", |event| match event {
+                Event::Report(report) => {
+                    let found = report.probes.get("web").map(|found| (found.up, found.cause.as_str()));
+                    (found == wanted).then_some(())
+                }
+                _ => None,
+            })
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_vif_is_reported_when_it_appears_and_when_it_goes() {
+    let ovs = Switch::start();
+    let mut driven = Driven::start(ovs.config());
+    bridge_is_reported(&mut driven).await;
     // Nothing is written before the desired state is known, and yet everything is reported.
     let plug = |name: &str, id: &str| {
         let id = format!("external_ids:iface-id={id}");

@@ -1,5 +1,6 @@
 //! The driver against real Open vSwitch.
 
+mod address_conflicts;
 mod announcements;
 mod bfd;
 mod choices;

@@ -94,6 +94,7 @@ impl Switch {
             tunnel_option: Some(crate::support::flows::TUNNEL_OPTION),
             learned_tables: BTreeSet::new(),
             watched_tables: BTreeSet::new(),
+            conflict_tables: BTreeSet::new(),
             learned_limit: None,
             owner: None,
         }

@@ -55,6 +55,7 @@ pub fn config() -> Config {
         tunnel_option: Some(TUNNEL_OPTION),
         learned_tables: BTreeSet::new(),
         watched_tables: BTreeSet::new(),
+        conflict_tables: BTreeSet::new(),
         learned_limit: None,
         owner: None,
     }

@@ -1,15 +1,19 @@
 use openflow_rs::message::PortConfig;
 use openflow_rs::{Actions, MacAddr};
-use packet_answers::{Ask, Instruction};
+use packet_answers::Instruction;
 use proptest::prelude::*;
 
 use super::*;
+use crate::unasked::Unasked;
 
-fn announced(settings: &[&str]) -> Announced {
+fn sends(kind: &str, settings: &[&str]) -> Sent {
     let actions: Actions = "output:9".parse().unwrap();
-    let instruction = Instruction::from_settings("announce", settings.iter().copied(), actions).unwrap();
-    let Ask::Announcement(announcement) = instruction.ask else { panic!("an announcement") };
-    (announcement, instruction.actions)
+    let instruction = Instruction::from_settings(kind, settings.iter().copied(), actions).unwrap();
+    (Unasked::of(instruction.ask).unwrap(), instruction.actions)
+}
+
+fn announced(settings: &[&str]) -> Sent {
+    sends("announce", settings)
 }
 
 fn key(number: u32) -> FlowKey {
@@ -58,6 +62,43 @@ fn an_announcement_is_sent_at_once_and_then_ever_later() {
     assert_eq!(again, [(1000, 7), (3000, 7), (7000, 7)]);
     assert_eq!(announcing.next(), None);
     assert_eq!(announcing.counts.get("announcement"), Some(4));
+}
+
+#[test]
+fn a_querier_asks_twice_soon_and_then_at_its_interval() {
+    let mut announcing = Announcing::new(Arc::default());
+    let query = sends("query", &["mac=02:00:00:00:00:07", "igmp=10.0.0.252", "mld=true"]);
+    announcing.change(vec![Change::Announces(key(1), vec![query])]);
+    let asked = sent(&mut announcing, Duration::from_mins(5));
+    let both = |at: u64| [(at, 7), (at, 7)];
+    assert_eq!(asked, [both(0), both(31_250), both(156_250), both(281_250)].concat());
+    assert_eq!(announcing.counts.get("query"), Some(8));
+    // Its flow goes.
+    announcing.change(vec![Change::Ends(key(1))]);
+    assert_eq!(announcing.next(), None);
+}
+
+#[test]
+fn a_neighbour_is_asked_three_times_and_then_at_the_interval() {
+    let mut announcing = Announcing::new(Arc::default());
+    let settings = |interval: &str| -> Sent {
+        let all = ["mac=02:00:00:00:00:07", "from=10.0.0.1", "target=10.0.0.9", "watch=301", interval];
+        sends("solicit", &all)
+    };
+    let asked = |announcing: &mut Announcing, interval: &str, until: u64| -> Vec<u64> {
+        announcing.change(vec![Change::Announces(key(1), vec![settings(interval)])]);
+        let begun = announcing.next().unwrap();
+        let all = sent(announcing, begun + Duration::from_secs(until));
+        all.iter().map(|(at, _)| at - begun.as_millis() as u64).collect()
+    };
+    assert_eq!(asked(&mut announcing, "interval=30", 70), [0, 1000, 2000, 32_000, 62_000]);
+    // Never less often than it says.
+    assert_eq!(asked(&mut announcing, "interval=1", 4), [0, 1000, 2000, 3000, 4000]);
+    announcing.describe(&[status(PortReason::Add, 301, true).port]);
+    asked(&mut announcing, "interval=30", 40);
+    let begun = announcing.next_burst;
+    announcing.port(&status(PortReason::Modify, 301, false));
+    assert_eq!(sent(&mut announcing, begun).len(), 1, "a port that fails may have changed who answers");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ovsdb_client::{Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, 
 use packet_answers::{Readiness, Tunnels};
 use uuid::Uuid;
 
-const BRIDGE: &str = "Bridge";
+pub(super) const BRIDGE: &str = "Bridge";
 const PORT: &str = "Port";
 const INTERFACE: &str = "Interface";
 /// Settings of the session of BFD of an interface, and the key by which the other end is told that the port is down.
@@ -15,7 +15,7 @@ const BFD: &str = "bfd";
 const DOWN: &str = "cpath_down";
 const ENABLED: &str = "enable";
 /// Keys of other programs than Open vSwitch, and the key of the bridge by which it is remembered what is held until the flows are in.
-const EXTERNAL: &str = "external_ids";
+pub(super) const EXTERNAL: &str = "external_ids";
 const REMEMBERED: &str = "weft-hold";
 /// The value of that key for all tunnel ports. Otherwise, it is their names, joined by commas.
 const EVERY: &str = "all";
@@ -124,7 +124,7 @@ fn covers(tunnels: &Tunnels, name: &str) -> bool {
     }
 }
 
-fn named<'a>(replica: &'a Replica, table: &str, name: &str) -> Option<(Uuid, &'a Row)> {
+pub(super) fn named<'a>(replica: &'a Replica, table: &str, name: &str) -> Option<(Uuid, &'a Row)> {
     replica.rows(table).find(|(_, row)| row.get::<String>("name").is_ok_and(|other| other == name))
 }
 

@@ -19,7 +19,7 @@ fn with_tunnels(name: &str) -> Routed {
 }
 
 /// The value of a key of the database, without waiting for ovs-vswitchd.
-fn value(routed: &Routed, table: &str, row: &str, key: &str) -> String {
+pub(super) fn value(routed: &Routed, table: &str, row: &str, key: &str) -> String {
     value_of(&routed.host(), table, row, key)
 }
 
@@ -38,7 +38,7 @@ fn remembered(routed: &Routed) -> String {
 }
 
 /// Waits, and says how long it took.
-fn until(what: &str, condition: impl Fn() -> bool) -> Duration {
+pub(super) fn until(what: &str, condition: impl Fn() -> bool) -> Duration {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < DEADLINE, "{what}");

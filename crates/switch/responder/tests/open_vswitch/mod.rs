@@ -1,9 +1,11 @@
 //! Two machines behind a router whose flows are written here by hand, real Open vSwitch, and the kernels of the machines as judges.
 
 mod announced;
+mod asked;
 mod held;
 mod machines;
 mod names;
+mod probed;
 
 use std::fmt::Write as _;
 use std::net::IpAddr;

@@ -51,7 +51,11 @@ fn counts(core: &Core) -> Vec<String> {
 
 /// What is refused, without names.
 fn outcome<T>(outcome: Result<T, CoreError>) -> Vec<String> {
-    let fault = |fault: &ObjectError| format!("{:?} {:?} {}", fault.code, fault.kind, fault.path);
+    let fault = |fault: &ObjectError| {
+        // Behind the field, an entry of a mapping has its name.
+        let field = fault.path.split('.').next().unwrap_or_default();
+        format!("{:?} {:?} {field}", fault.code, fault.kind)
+    };
     match outcome {
         Ok(_) => vec!["accepted".to_owned()],
         Err(CoreError::Refused(Refusal::Objects { faults })) => {

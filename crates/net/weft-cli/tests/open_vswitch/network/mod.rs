@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod address_conflicts;
 mod addressing;
 mod announced_moves;
 mod claims;
@@ -13,6 +14,7 @@ mod drops;
 mod examples;
 mod first_hit;
 mod flood_limits;
+mod gateways;
 mod ipfix;
 mod leaders;
 mod learning;
@@ -21,8 +23,10 @@ mod live_rules;
 mod logging;
 mod long_chains;
 mod migration;
+mod multicast;
 mod names;
 mod ovs_pki;
+mod probes;
 mod random_migrations;
 mod remote_host;
 mod renewal;

@@ -64,6 +64,11 @@ awaited_flow(hv, 12, number, port) :- vif(hv, port, _, _, _), switch_port(port, 
 input table unopened(hv: string, port: string, interface: string, error: string) key(hv, port);
 problem("switch_port", port, "unopened", interface ++ error) :-
     unopened(_, port, interface, error), switch_port(port, _);
+input table probe_result(hv: string, probe: string, up: bool, cause: string, since: int) key(hv, probe);
+problem("transport_node", hv, probe, to_string(up) ++ " " ++ cause ++ " " ++ to_string(since)) :-
+    probe_result(hv, probe, up, cause, since);
+input table address_conflict(hv: string, label: int, ip: ip) key(hv, label, ip);
+problem("transport_node", hv, "conflict", to_string(label) ++ " " ++ to_string(ip)) :- address_conflict(hv, label, ip);
 state table port_unattached(switch_port: ref switch_port, unattached: string) key(switch_port);
 table attached(port: string, is: bool) key(port);
 default attached(port, false) :- switch_port(port, _);

@@ -58,6 +58,34 @@ fn fragments_of_large_datagrams_are_tracked_as_one() {
     assert_eq!(both.says("its last one waits in vain", 1, &small[1]), "");
 }
 
+/// All fragments get the address, and the first one the port and the checksum, which covers the whole datagram.
+#[test]
+fn fragments_of_a_datagram_are_translated_together() {
+    let mut both = Both::start();
+    both.load(&lines(&[
+        "in_port=1,ip actions=ct(commit,zone=5,nat(src=10.0.0.20:2000)),ct(zone=6,table=1)",
+        "in_port=1,ipv6 actions=ct(commit,zone=5,nat(src=[fd00::14]:2000),table=1)",
+        "in_port=2,ip actions=ct(zone=5,nat,table=1)",
+        "in_port=2,ipv6 actions=ct(zone=5,nat,table=1)",
+        "table=1,ip actions=output:3,set_field:9->nw_ttl,output:4",
+        "table=1,ipv6 actions=output:3,set_field:9->nw_ttl,output:4",
+    ]))
+    .expect("taken");
+    for (pair, size) in [(AB, 1480), (AB.v6(), 1448)] {
+        let mut sent = Vec::new();
+        for frame in fragments(pair, 1, 3000, size) {
+            sent.extend(both.receive(1, &frame).expect("the same"));
+        }
+        assert_eq!(sent.len(), 6, "three fragments by two ports");
+        let header = if pair.ipv6 { 8..24 } else { 12..16 };
+        assert!(sent.iter().all(|(_, frame)| frame[14..][header.clone()].last() == Some(&20)));
+        let back = Pair { from: 2, to: 20, ..pair };
+        let answer = back.frame(&back.udp(8, 2000));
+        let sent = both.receive(2, &answer).expect("the same");
+        assert_eq!(super::answers::ends(&sent[0].1), "2:8>1:7");
+    }
+}
+
 #[test]
 fn the_original_direction_is_matched_in_all_fragments_and_the_ports_only_in_the_first() {
     let mut both = Both::start();

@@ -1,11 +1,15 @@
 //! Connection tracking: sequences of packets through tables with `ct`, in both.
 
+mod answers;
 mod facts;
 mod filters;
 mod fragments;
+mod nat;
 mod packets;
 mod random;
+mod run;
 mod times;
+mod translations;
 
 use flow_simulator::{Bridge, Packet};
 use openflow_rs::PortNo;

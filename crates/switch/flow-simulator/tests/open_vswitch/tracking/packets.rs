@@ -43,10 +43,7 @@ impl Pair {
 
     /// The IP packet with this payload.
     pub(super) fn packet(self, protocol: u8, payload: &[u8]) -> Vec<u8> {
-        match self.endpoints() {
-            Endpoints::V4(from, to) => Ipv4::new(from, to, protocol).packet(payload),
-            Endpoints::V6(from, to) => Ipv6::new(from, to, protocol).packet(payload),
-        }
+        packet(self.endpoints(), protocol, payload)
     }
 
     /// The frame with an IP packet.
@@ -64,20 +61,7 @@ impl Pair {
 
     /// An ICMP message with a code: what follows the checksum is `rest`.
     pub(super) fn icmp(self, kind: u8, code: u8, rest: &[u8]) -> Vec<u8> {
-        match self.endpoints() {
-            Endpoints::V4(..) => {
-                let mut message = frame_builder::icmp(kind, rest);
-                message[1] = code;
-                message[2..4].fill(0);
-                let sum = checksum(&[&message]);
-                message[2..4].copy_from_slice(&sum.to_be_bytes());
-                self.packet(ICMP, &message)
-            }
-            Endpoints::V6(from, to) => {
-                let message = [&[kind, code, 0, 0], rest].concat();
-                self.packet(ICMPV6, &frame_builder::icmpv6(message, from, to))
-            }
-        }
+        icmp(self.endpoints(), kind, code, rest)
     }
 
     /// An echo request or reply with this identifier.
@@ -94,6 +78,37 @@ impl Pair {
     /// An error with a packet, or the beginning of one, inside.
     pub(super) fn error(self, kind: u8, inside: &[u8]) -> Vec<u8> {
         self.icmp(kind, 0, &[&[0; 4], inside].concat())
+    }
+}
+
+/// The IP packet with this payload.
+pub(super) fn packet(between: Endpoints, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    match between {
+        Endpoints::V4(from, to) => Ipv4::new(from, to, protocol).packet(payload),
+        Endpoints::V6(from, to) => Ipv6::new(from, to, protocol).packet(payload),
+    }
+}
+
+/// The frame with an IP packet.
+pub(super) fn frame(packet: &[u8]) -> Vec<u8> {
+    ethernet(TO, FROM, if packet[0] >> 4 == 6 { IPV6 } else { IPV4 }, packet)
+}
+
+/// An ICMP message with a code: what follows the checksum is `rest`.
+pub(super) fn icmp(between: Endpoints, kind: u8, code: u8, rest: &[u8]) -> Vec<u8> {
+    match between {
+        Endpoints::V4(..) => {
+            let mut message = frame_builder::icmp(kind, rest);
+            message[1] = code;
+            message[2..4].fill(0);
+            let sum = checksum(&[&message]);
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+            packet(between, ICMP, &message)
+        }
+        Endpoints::V6(from, to) => {
+            let message = [&[kind, code, 0, 0], rest].concat();
+            packet(between, ICMPV6, &frame_builder::icmpv6(message, from, to))
+        }
     }
 }
 
@@ -115,7 +130,7 @@ impl Segment {
         Segment { ports, flags, sequence, acknowledged, window: 256, payload: 0, scale: None }
     }
 
-    fn bytes(self, endpoints: Endpoints) -> Vec<u8> {
+    pub(super) fn bytes(self, endpoints: Endpoints) -> Vec<u8> {
         let options = self.scale.map_or(Vec::new(), |shift| vec![1, 3, 3, shift]);
         let payload = vec![7; self.payload];
         let mut segment = [&[0; 20][..], &options, &payload].concat();

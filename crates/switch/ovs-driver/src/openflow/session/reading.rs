@@ -177,22 +177,24 @@ impl Session {
             None => None,
         };
         let mut contents = self.read_unreported().await?;
-        let (flows, mut watched) = (&mut contents.flows, BTreeMap::new());
+        let (flows, mut watched, mut conflicts) = (&mut contents.flows, BTreeMap::new(), BTreeMap::new());
         self.dump(Flows::DUMP, Flows::request(), |message, tally| {
             let take = |key: FlowKey, flow: Flow| {
                 let is_learned = config.is_learned(key.table());
                 tally.described += 1;
-                tally.held += usize::from(!is_learned || config.watched_tables.contains(&key.table()));
+                tally.held += usize::from(!is_learned || config.is_known_of(key.table()));
                 if !is_learned {
                     flows.insert(key, flow);
                 } else if config.watched_tables.contains(&key.table()) {
                     watched.insert(key, flow.cookie());
+                } else if let Some(conflict) = config.conflict(&key, &flow) {
+                    conflicts.insert(key, conflict);
                 }
             };
             Flows::read(message, take)
         })
         .await?;
-        Ok(Installed { contents, watched, option_fault })
+        Ok(Installed { contents, watched, conflicts, option_fault })
     }
 
     /// Reads the flows of a table that the match covers, for somebody else. A refusal concerns only the request.
