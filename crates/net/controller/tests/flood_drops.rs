@@ -25,9 +25,9 @@ const PORTS: &str = "
 ";
 
 /// The meters of what is handed to the responder.
-const RESPONSE_METERS: [u32; 3] = [80_001, 80_002, 80_003];
+const RESPONSE_METERS: [u32; 4] = [80_001, 80_002, 80_003, 80_004];
 
-/// The meters of a host that are for one port. It has four more, for common flows.
+/// The meters of a host that are for one port. It has five more, for common flows.
 fn meters_of_ports(desired: &Desired) -> BTreeMap<u32, Meter> {
     let mut meters = desired.meters.clone();
     for common in RESPONSE_METERS.into_iter().chain([METER_MAX]) {

@@ -241,7 +241,8 @@ fn given(answer: &Answer, ask: &Ask) -> Vec<String> {
         | Ask::Query(_)
         | Ask::Solicitation(_)
         | Ask::Probe(_)
-        | Ask::Probed => Vec::new(),
+        | Ask::Probed
+        | Ask::Resolution(_) => Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error_ask::value_of;
 use crate::userdata::{Malformed, Reader, VERSION, countable};
 use crate::{
     Advertisement, Announcement, Answer, Answered, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer, DnsQuestion,
-    ErrorAsk, Probe, Query, Readiness, Silence, Solicitation,
+    ErrorAsk, Probe, Query, Readiness, Resolution, Silence, Solicitation,
 };
 
 /// The number by which flows name the responder of their host (`id` of the action `controller`).
@@ -53,6 +53,8 @@ pub enum Ask {
     Probe(Probe),
     /// Nothing: the packet may be the answer to a check of an address, and is for the process that checks. Kind 13.
     Probed,
+    /// A question for the MAC address of the machine that the packet is for. Kind 14.
+    Resolution(Resolution),
 }
 
 impl Ask {
@@ -69,6 +71,7 @@ impl Ask {
     const SOLICITATION: u8 = 11;
     const PROBE: u8 = 12;
     const PROBED: u8 = 13;
+    const RESOLUTION: u8 = 14;
 
     fn kind(&self) -> u8 {
         match self {
@@ -85,6 +88,7 @@ impl Ask {
             Ask::Solicitation(_) => Ask::SOLICITATION,
             Ask::Probe(_) => Ask::PROBE,
             Ask::Probed => Ask::PROBED,
+            Ask::Resolution(_) => Ask::RESOLUTION,
         }
     }
 
@@ -102,6 +106,7 @@ impl Ask {
             Ask::Query(query) => query.encode(out),
             Ask::Solicitation(solicitation) => solicitation.encode(out),
             Ask::Probe(probe) => probe.encode(out),
+            Ask::Resolution(resolution) => resolution.encode(out),
         }
     }
 
@@ -120,6 +125,7 @@ impl Ask {
             Ask::SOLICITATION => Solicitation::decode(reader).map(Ask::Solicitation),
             Ask::PROBE => Probe::decode(reader).map(Ask::Probe),
             Ask::PROBED => Ok(Ask::Probed),
+            Ask::RESOLUTION => Resolution::decode(reader).map(Ask::Resolution),
             other => Err(Malformed::Kind(other)),
         }
     }
@@ -131,7 +137,7 @@ impl Instruction {
     /// | bytes | what |
     /// |---|---|
     /// | 1 | 1, the version |
-    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers, 7 for the packet itself, 8 for announcements, 9 for a switch that has its flows, 10 for queries, 11 for questions to neighbours, 12 for probes, 13 for packets that may answer them |
+    /// | 1 | the kind of answer: 1 for errors, 2 for router advertisements, 3 for DHCP, 4 for `DHCPv6`, 5 for questions of DNS, 6 for its answers, 7 for the packet itself, 8 for announcements, 9 for a switch that has its flows, 10 for queries, 11 for questions to neighbours, 12 for probes, 13 for packets that may answer them, 14 for questions about the destination of the packet |
     /// | 1 | the number of fields that are kept |
     /// | 6 each | the NXM or OXM header of a field, and its first bit and number of bits as in actions of Nicira |
     /// | as the kind | what the answer says; see below |
@@ -250,6 +256,14 @@ impl Instruction {
     /// | 1, … | the length of the id, and the id |
     /// | 1, … | the length of the path, and the path; nothing but for HTTP |
     ///
+    /// Of questions about the destination:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 6 | the MAC address that asks |
+    /// | 1 | 0x01 if the address is of IPv6 |
+    /// | 4 or 16 | the address that asks |
+    ///
     /// A list of more items than its number can say is cut after those.
     pub fn encode(&self) -> Vec<u8> {
         let kept = countable(&self.kept);
@@ -308,6 +322,7 @@ impl Instruction {
                 Err(Silence::NotAsked)
             }
             Ask::Probed => Err(Silence::NoProbe),
+            Ask::Resolution(resolution) => resolution.answer(frame),
         }
     }
 

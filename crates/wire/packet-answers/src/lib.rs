@@ -40,6 +40,7 @@ mod readiness;
 mod reason;
 mod received;
 mod reset;
+mod resolution;
 mod settings;
 mod silence;
 mod solicitation;
@@ -65,6 +66,7 @@ pub use probe::{Check, Conversation, PROBE_KEY, PROBES_MAX, Probe, ProbeResult, 
 pub use query::{QUERY_INTERVAL, Query};
 pub use readiness::{Readiness, Tunnels};
 pub use reason::Reason;
+pub use resolution::Resolution;
 pub use settings::BadSetting;
 pub use silence::Silence;
 pub use solicitation::Solicitation;

@@ -15,7 +15,7 @@ use crate::readiness::is_name;
 use crate::{
     Address, Advertisement, Announcement, Ask, BadOption, Check, Dhcpv4Offer, Dhcpv6Offer, DnsAnswer,
     DnsQuestion, DomainName, ErrorAsk, Instruction, Operand, Preference, Probe, QUERY_INTERVAL, Query,
-    Readiness, Solicitation, Tunnels, dhcp_option, domain_search,
+    Readiness, Resolution, Solicitation, Tunnels, dhcp_option, domain_search,
 };
 
 /// Text that says nothing of an answer, or not enough.
@@ -79,7 +79,7 @@ impl fmt::Display for BadSetting {
 impl std::error::Error for BadSetting {}
 
 /// The kinds of answers.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 14] = [
     "error",
     "router_advertisement",
     "dhcpv4",
@@ -93,6 +93,7 @@ const KINDS: [&str; 13] = [
     "solicit",
     "probe",
     "probed",
+    "resolve",
 ];
 
 impl Instruction {
@@ -115,6 +116,7 @@ impl Instruction {
     /// | `ready` | `hold`, the name of a tunnel port or `all`, each; `uplink`, the name of an interface or a bridge, each. It answers no packet |
     /// | `probe` | `id`, up to 128 printable characters; `check`, one of `tcp:PORT`, `icmp` and `http:PORT:PATH`; `from`, `from_mac`, `to`, `to_mac`; `interval`, seconds (5), and `timeout` up to that (2); `failures` and `successes` in a row that count (3). It answers no packet |
     /// | `probed` | none. The packet may be the answer to a probe |
+    /// | `resolve` | `mac`; `from`, the address that asks. The answer is the question for the MAC address of the packet's destination |
     ///
     /// # Errors
     /// A setting is unknown, malformed or missing.
@@ -143,6 +145,7 @@ impl Instruction {
             "solicit" => Ask::Solicitation(solicitation(&mut settings)?),
             "probe" => Ask::Probe(probed(&mut settings)?),
             "probed" => Ask::Probed,
+            "resolve" => Ask::Resolution(resolution(&mut settings)?),
             other => return Err(BadSetting::Kind(other.to_owned())),
         };
         settings.end()?;
@@ -292,6 +295,14 @@ fn solicitation(settings: &mut Settings<'_>) -> Result<Solicitation, BadSetting>
         target: settings.one("target", wanted, same_version)?,
         interval: settings.one("interval", INTERVAL, interval)?,
         watch: settings.many("watch", PORT, parsed)?,
+    })
+}
+
+fn resolution(settings: &mut Settings<'_>) -> Result<Resolution, BadSetting> {
+    let host = |text: &str| parsed(text).filter(|address| is_host(*address));
+    Ok(Resolution {
+        mac: settings.one("mac", MAC, mac)?,
+        from: settings.one("from", "give the IP address of a host", host)?,
     })
 }
 

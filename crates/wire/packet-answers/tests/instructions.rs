@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use openflow_rs::{Actions, Field, Match, Subfield};
 use packet_answers::{
     Advertisement, Announcement, Answered, Ask, Check, ErrorAsk, Instruction, Malformed, Operand, Preference,
-    Probe, Query, Readiness, Reason, Receiver, Silence, Solicitation, Tunnels,
+    Probe, Query, Readiness, Resolution, Reason, Receiver, Silence, Solicitation, Tunnels,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -81,6 +81,14 @@ fn solicitation() -> impl Strategy<Value = Ask> {
     )
 }
 
+fn resolution() -> impl Strategy<Value = Ask> {
+    let from = prop_oneof![
+        any::<u32>().prop_map(|from| Ipv4Addr::from(from).into()),
+        any::<u128>().prop_map(|from| Ipv6Addr::from(from).into())
+    ];
+    (mac(), from).prop_map(|(mac, from)| Ask::Resolution(Resolution { mac, from }))
+}
+
 fn probe() -> impl Strategy<Value = Ask> {
     let check = prop_oneof![
         (1..=u16::MAX).prop_map(Check::Tcp),
@@ -125,7 +133,8 @@ fn ask() -> impl Strategy<Value = Ask> {
         query(),
         solicitation(),
         probe(),
-        Just(Ask::Probed)
+        Just(Ask::Probed),
+        resolution()
     ]
 }
 

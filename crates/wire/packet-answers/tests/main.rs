@@ -10,5 +10,6 @@ mod golden;
 mod instructions;
 mod probes;
 mod properties;
+mod resolutions;
 mod settings;
 mod unasked;

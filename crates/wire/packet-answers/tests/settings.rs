@@ -170,7 +170,7 @@ fn an_answer_of_dns_has_records_if_it_has_a_name() {
 fn text_that_is_no_setting_is_refused_with_the_remedy() {
     assert_eq!(
         refusal("smtp", &[]),
-        r#"there are no answers of kind "smtp": use one of error, router_advertisement, dhcpv4, dhcpv6, dns_question, dns_answer, return, announce, ready, query, solicit, probe, probed"#
+        r#"there are no answers of kind "smtp": use one of error, router_advertisement, dhcpv4, dhcpv6, dns_question, dns_answer, return, announce, ready, query, solicit, probe, probed, resolve"#
     );
     assert_eq!(refusal("error", &["question"]), r#""question" is no setting: write NAME=VALUE"#);
     assert_eq!(refusal("error", &[]), "error needs the setting question");

@@ -8,7 +8,7 @@ use testbed::{DEADLINE, Settings, Testbed};
 
 use super::support::{ask, bring_up, settings, wait_for};
 
-/// Machine `a` on a logical network, machine `ext` on physical network dc, and a router between them. Hosts hv3 and hv4 are its gateways.
+/// Machine `a` on a logical network, machines `ext` and `silent` on physical network dc, and a router between them. Hosts hv3 and hv4 are its gateways.
 const NETWORK: &str = "
 {kind: switch, id: blue, tenant: acme}
 ---
@@ -70,7 +70,12 @@ fn start(test: &str) -> Testbed {
         .address("2001:db8::1/64")
         .gateway(address("203.0.113.2"))
         .gateway(address("2001:db8::2"));
-    bring_up(&testbed, NETWORK, &[inside, outside]);
+    let silent = VmSpec::physical("dc", 0, "silent", "02:00:00:00:30:e2")
+        .address("203.0.113.7/24")
+        .address("2001:db8::7/64")
+        .gateway(address("203.0.113.2"))
+        .gateway(address("2001:db8::2"));
+    bring_up(&testbed, NETWORK, &[inside, outside, silent]);
     testbed
 }
 
@@ -107,6 +112,10 @@ fn a_router_reaches_a_physical_network_by_the_gateway_that_leads() {
     let testbed = start("gateways");
     let lab = testbed.lab().unwrap();
     all_reach(lab);
+    // The gateway asks for a machine that has never spoken, and is no next hop.
+    for to in ["203.0.113.7", "2001:db8::7"] {
+        lab.wait_ping("a", address(to), DEADLINE).unwrap();
+    }
     // The router answers for itself, on both sides.
     for to in ["203.0.113.2", "2001:db8::2"] {
         lab.wait_ping("a", address(to), DEADLINE).unwrap();
