@@ -25,6 +25,7 @@ mod long_chains;
 mod migration;
 mod multicast;
 mod names;
+mod nat;
 mod ovs_pki;
 mod probes;
 mod random_migrations;
