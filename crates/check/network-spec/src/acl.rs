@@ -33,8 +33,10 @@ mod tuple;
 mod verdict;
 
 pub(crate) use checksum::{checksum_of, is_intact, is_intact_between};
+pub(crate) use headers::{Headers, Segment, Tracked, upper_layer};
 pub use objects::{
     Acl, AclAction, AclPlace, AclProtocol, Default as AclDefault, Direction, EtherType, PacketMatch, Peers,
 };
 pub use stage::Judged;
 pub(crate) use stage::Tracking;
+pub(crate) use tuple::{Ends, Tuple};

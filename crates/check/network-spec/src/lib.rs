@@ -71,8 +71,8 @@ pub use messages::{Heard, Ra, RaMode, Says};
 pub use model::{Arrival, Model, Tap};
 pub use problems::{MOST_LOCAL_PORTS, Problem};
 pub use routing::{
-    Dropped, Network, PolicyAction, PolicyMatch, ROUTER_BUDGET, Reach, Route, RoutePolicy, Router,
-    RouterPort, Target, Why,
+    Dropped, Nat, NatKind, NatService, Network, PolicyAction, PolicyMatch, ROUTER_BUDGET, Reach, Route,
+    RoutePolicy, Router, RouterPort, Target, Why,
 };
 pub use services::{Dhcp, DnsData, DnsZone, Server};
 pub use transition::Transition;

@@ -12,7 +12,7 @@ use crate::messages::{Asked, Messages, Served};
 use crate::migration::{Announced, announces};
 use crate::neighbour::{MACHINE, Question};
 use crate::overlay::carries_ingress_port;
-use crate::routing::{Choices, Dropped, Outside};
+use crate::routing::{Choices, Dropped, Nats, Outside};
 use crate::security::{may_receive, may_send};
 use crate::world::{Localnet, Mac, Port};
 
@@ -64,6 +64,7 @@ pub struct Model {
     pub(crate) choices: Choices,
     pub(crate) tracking: Tracking,
     pub(crate) outside: Outside,
+    pub(crate) nats: Nats,
     /// The frames on physical networks that other hosts have yet to receive: the network, the sender and the frame.
     crossing: VecDeque<(String, String, Vec<u8>)>,
     /// The copies of the last frame that crossed between hosts.
@@ -131,6 +132,7 @@ impl Model {
     pub fn apply(&mut self, change: impl FnOnce(&mut World)) {
         let (before, identities) = (self.world.filtering(), self.world.identities());
         let overruled = self.world.overruled.clone();
+        let nats = self.world.nat_view();
         change(&mut self.world);
         self.world.overruled = overruled;
         self.world.overrule();
@@ -139,6 +141,7 @@ impl Model {
         self.learned.revise(&self.world, &others);
         self.announced.revise(&self.world, &others);
         self.outside.revise(&self.world, &others);
+        self.nats.revise(&self.world, &nats);
         self.choices.revise(&self.world);
     }
 
@@ -156,6 +159,7 @@ impl Model {
             && self.announced == other.announced
             && self.outside == other.outside
             && self.tracking.may_unite(&other.tracking)
+            && self.nats.may_unite(&other.nats)
     }
 
     /// Advances time. Learned addresses age out, and nobody knows how long silent connections are remembered.
@@ -163,6 +167,7 @@ impl Model {
         self.tracking.advance(time);
         self.learned.advance(time);
         self.outside.advance(time);
+        self.nats.advance(time);
     }
 
     /// Sends a frame into the network and returns the delivered frames, sorted.
@@ -180,6 +185,7 @@ impl Model {
         self.messages.clear();
         self.choices.begin();
         self.tracking.begin();
+        self.nats.begin_frame();
         match at {
             Tap::Vnic { host, port } => {
                 if let Some((from, bytes)) = self.classify(host, port, bytes) {

@@ -32,6 +32,8 @@
 //! - A source is not checked against the route back to it (RFC 1812, 5.3.8): paths may be asymmetric, and port security
 //!   binds sources where packets enter.
 //!
+//! At such a port with gateways, a router may translate addresses ([`nat`]).
+//!
 //! A router's port on a switch with a localnet port is dead without [`gateways`]: it receives, sends and answers nothing. Every host would use
 //! its MAC on the physical network, and the bridges there would take it for one that moves all the time.
 
@@ -39,16 +41,21 @@ mod addresses;
 mod answers;
 mod choices;
 mod gateways;
+mod nat;
 mod objects;
 mod packet;
 mod path;
+mod rewrite;
 mod table;
+mod translations;
 
 pub(crate) use addresses::{is_link_local, is_martian};
 pub(crate) use choices::Choices;
 pub(crate) use gateways::Outside;
+pub(crate) use nat::Nats;
 pub use objects::{
     Network, PolicyAction, PolicyMatch, Reach, Route, RoutePolicy, Router, RouterPort, Target,
 };
 pub(crate) use packet::Routed;
 pub use path::{Dropped, ROUTER_BUDGET, Why};
+pub use translations::{Nat, NatKind, NatService};

@@ -9,7 +9,7 @@ pub use tunnel_encap::Encap;
 
 use crate::acl::{Acl, AclDefault};
 use crate::messages::Ra;
-use crate::routing::{Network, Route, RoutePolicy, Router, RouterPort};
+use crate::routing::{Nat, Network, Route, RoutePolicy, Router, RouterPort};
 use crate::services::{Dhcp, DnsZone};
 
 /// An Ethernet address.
@@ -45,6 +45,8 @@ pub struct World {
     pub routes: BTreeMap<String, Route>,
     /// Policy routes.
     pub route_policies: BTreeMap<String, RoutePolicy>,
+    /// Translations of addresses.
+    pub nats: BTreeMap<String, Nat>,
     /// ACLs. Each is at a switch, a port or a port group that exists.
     pub acls: BTreeMap<String, Acl>,
     /// Groups of addresses, by name.

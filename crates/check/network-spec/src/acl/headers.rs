@@ -8,14 +8,14 @@ use super::objects::EtherType;
 use super::tuple::{Ends, Query, Tuple};
 use crate::frame::{Body, Frame, Packet, chunk};
 
-pub(super) const ICMP: u8 = 1;
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
 const FRAGMENT: u8 = 44;
-pub(super) const ICMPV6: u8 = 58;
-pub(super) const SCTP: u8 = 132;
+pub(crate) const ICMPV6: u8 = 58;
+pub(crate) const SCTP: u8 = 132;
 /// The code of every query of `ICMP` and of its answer.
-pub(super) const NO_CODE: u8 = 0;
+pub(crate) const NO_CODE: u8 = 0;
 
 /// The lengths of headers, of which nothing can be read if they are cut off.
 const TCP_HEADER: usize = 20;
@@ -25,29 +25,29 @@ const ICMP_HEADER: usize = 8;
 const IPV4_HEADER: usize = 20;
 
 /// Flags of TCP.
-pub(super) const FIN: u8 = 1;
-pub(super) const SYN: u8 = 2;
-pub(super) const RST: u8 = 4;
+pub(crate) const FIN: u8 = 1;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
 const PSH: u8 = 8;
-pub(super) const ACK: u8 = 0x10;
+pub(crate) const ACK: u8 = 0x10;
 const URG: u8 = 0x20;
 
 /// The headers of a packet; nothing where it does not show them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Headers {
-    pub(super) ether_type: Option<EtherType>,
+pub(crate) struct Headers {
+    pub(crate) ether_type: Option<EtherType>,
     /// The source and the destination of IP. Those of an IP packet that cannot be read are nobody's.
-    pub(super) addresses: Option<(IpAddr, IpAddr)>,
-    pub(super) protocol: Option<u8>,
-    pub(super) ports: Option<(u16, u16)>,
+    pub(crate) addresses: Option<(IpAddr, IpAddr)>,
+    pub(crate) protocol: Option<u8>,
+    pub(crate) ports: Option<(u16, u16)>,
     /// The type and code of `ICMP` or `ICMPv6`.
-    pub(super) icmp: Option<(u8, u8)>,
-    pub(super) fragment: Option<Fragment>,
+    pub(crate) icmp: Option<(u8, u8)>,
+    pub(crate) fragment: Option<Fragment>,
 }
 
 /// Which fragment of its datagram a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fragment {
+pub(crate) enum Fragment {
     First,
     /// It shows none of the headers above IP.
     Later,
@@ -55,7 +55,7 @@ pub(super) enum Fragment {
 
 /// What a packet is to connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Tracked {
+pub(crate) enum Tracked {
     /// Nothing: it is not IP, or one of the messages by which machines find each other and groups find their members.
     Stateless,
     /// It belongs to no connection, though it is of a kind that would.
@@ -72,8 +72,8 @@ pub(super) enum Tracked {
 
 /// What a packet of TCP says of its connection; others say nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) flags: Option<u8>,
+pub(crate) struct Segment {
+    pub(crate) flags: Option<u8>,
 }
 
 impl Segment {
@@ -82,7 +82,7 @@ impl Segment {
     }
 
     /// Whether a machine sends such a segment (RFC 9293, 3.10): all but the first have an acknowledgement or a reset.
-    pub(super) fn makes_sense(self) -> bool {
+    pub(crate) fn makes_sense(self) -> bool {
         let Some(flags) = self.flags else { return true };
         if flags & SYN != 0 {
             return flags & (FIN | RST) == 0;
@@ -91,29 +91,29 @@ impl Segment {
     }
 
     /// Whether it is to open a connection.
-    pub(super) fn opens(self) -> bool {
+    pub(crate) fn opens(self) -> bool {
         self.has(SYN)
     }
 
     /// Whether it answers a first segment.
-    pub(super) fn answers_first(self) -> bool {
+    pub(crate) fn answers_first(self) -> bool {
         self.has(SYN | ACK)
     }
 
     /// Whether it begins a connection.
-    pub(super) fn is_first(self) -> bool {
+    pub(crate) fn is_first(self) -> bool {
         self.has(SYN) && !self.has(ACK)
     }
 
     /// Whether it ends one.
-    pub(super) fn ends(self) -> bool {
+    pub(crate) fn ends(self) -> bool {
         self.has(FIN) || self.has(RST)
     }
 }
 
 impl Headers {
     /// Reads the headers of a frame without a tag.
-    pub(super) fn read(frame: &Frame, bytes: &[u8]) -> Headers {
+    pub(crate) fn read(frame: &Frame, bytes: &[u8]) -> Headers {
         let of = |ether_type| Headers {
             ether_type,
             addresses: None,
@@ -158,7 +158,7 @@ impl Headers {
     }
 
     /// Whether it is `ICMP` in IPv4 or `ICMPv6` in IPv6.
-    pub(super) fn is_icmp(&self) -> bool {
+    pub(crate) fn is_icmp(&self) -> bool {
         match self.ether_type {
             Some(EtherType::Ipv4) => self.protocol == Some(ICMP),
             Some(EtherType::Ipv6) => self.protocol == Some(ICMPV6),
@@ -167,7 +167,7 @@ impl Headers {
     }
 
     /// What a packet with these headers is to connections.
-    pub(super) fn tracked(&self, frame: &Frame, bytes: &[u8]) -> Tracked {
+    pub(crate) fn tracked(&self, frame: &Frame, bytes: &[u8]) -> Tracked {
         match &frame.body {
             Body::Ipv4(None) | Body::Ipv6(None) => Tracked::Unreadable,
             Body::Ipv4(Some(packet)) => {
@@ -316,6 +316,19 @@ fn about(is_ipv4: bool, inside: &[u8]) -> Option<Tuple> {
         _ => Ends::Machines,
     };
     Some(Tuple { src, dst, protocol, ends })
+}
+
+/// The protocol of what a packet of an error carries, and where that is, if its headers are there.
+pub(crate) fn upper_layer(is_ipv4: bool, inside: &[u8]) -> Option<(u8, usize)> {
+    const IPV6_HEADER: usize = 40;
+    if is_ipv4 {
+        let header: [u8; IPV4_HEADER] = chunk(inside, 0)?;
+        let length = usize::from(header[0] & 0xf) * 4;
+        return (length >= IPV4_HEADER && inside.len() >= length).then_some((header[9], length));
+    }
+    let header: [u8; IPV6_HEADER] = chunk(inside, 0)?;
+    let (protocol, rest) = behind_extensions(header[6], &inside[IPV6_HEADER..])?;
+    Some((protocol, inside.len() - rest.len()))
 }
 
 /// The protocol and the payload behind the extension headers of IPv6 (RFC 8200, 4). None if they are cut off, or of a fragment.

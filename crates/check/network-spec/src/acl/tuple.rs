@@ -7,16 +7,16 @@ use super::objects::EtherType;
 
 /// What tells the packets of one direction of a connection from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tuple {
-    pub(super) src: IpAddr,
-    pub(super) dst: IpAddr,
-    pub(super) protocol: u8,
-    pub(super) ends: Ends,
+pub(crate) struct Tuple {
+    pub(crate) src: IpAddr,
+    pub(crate) dst: IpAddr,
+    pub(crate) protocol: u8,
+    pub(crate) ends: Ends,
 }
 
 /// The ends of a connection within its machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Ends {
+pub(crate) enum Ends {
     /// From and to these ports.
     Ports(u16, u16),
     /// A query of `ICMP` with this identifier, or the answer to it (RFC 792, RFC 4443).
@@ -27,7 +27,7 @@ pub(super) enum Ends {
 
 /// What a machine asks another one by `ICMP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Query {
+pub(crate) enum Query {
     /// Whether it is there.
     Echo,
     /// What time it is.
@@ -38,7 +38,7 @@ pub(super) enum Query {
 
 impl Query {
     /// The query that a type of `ICMP`, or of `ICMPv6`, asks or answers, and whether it asks.
-    pub(super) fn of(is_ipv4: bool, kind: u8) -> Option<(Query, bool)> {
+    pub(crate) fn of(is_ipv4: bool, kind: u8) -> Option<(Query, bool)> {
         let all = [Query::Echo, Query::Timestamp, Query::Information];
         all.into_iter().find_map(|query| {
             let (request, reply) = query.types(is_ipv4)?;
@@ -60,7 +60,7 @@ impl Query {
 
 impl Tuple {
     /// Those that a switch may take it for. The ports of SCTP are 0 to a switch that does not look for them.
-    pub(super) fn readings(self) -> Vec<Tuple> {
+    pub(crate) fn readings(self) -> Vec<Tuple> {
         match self.ends {
             Ends::Ports(..) if self.protocol == SCTP => {
                 vec![self, Tuple { ends: Ends::Ports(0, 0), ..self }]
@@ -70,7 +70,7 @@ impl Tuple {
     }
 
     /// The packets in the other direction.
-    pub(super) fn reversed(self) -> Tuple {
+    pub(crate) fn reversed(self) -> Tuple {
         let ends = match self.ends {
             Ends::Ports(from, to) => Ends::Ports(to, from),
             Ends::Query { query, identifier, is_request } => {
@@ -82,7 +82,7 @@ impl Tuple {
     }
 
     /// The headers that ACLs are asked about for a connection that began with such a packet.
-    pub(super) fn headers(self) -> Headers {
+    pub(crate) fn headers(self) -> Headers {
         let ports = match self.ends {
             Ends::Ports(from, to) => Some((from, to)),
             _ => None,

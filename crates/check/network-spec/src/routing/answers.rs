@@ -26,7 +26,8 @@ impl World {
             .collect();
         // What is for such a port alone goes to its gateway.
         let outside = self.outside_ports(switch).filter(|_| is_group(frame.dst));
-        if let Some((_, port)) = asked.iter().copied().chain(outside).find(|(_, port)| port.has(target)) {
+        let has = |(id, port): &(&str, &RouterPort)| port.has(target) || self.is_external_near(id, target);
+        if let Some((_, port)) = asked.iter().copied().chain(outside).find(has) {
             return Some(question.answer(bytes, port.mac, ROUTER));
         }
         let mut declared = self.ports_of(switch).flat_map(|(_, port)| &port.addresses);

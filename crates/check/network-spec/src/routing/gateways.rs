@@ -223,7 +223,8 @@ impl Model {
         let ports: Vec<(String, RouterPort)> =
             ports.map(|(id, port)| (id.to_owned(), port.clone())).collect();
         for (id, port) in ports {
-            let question = Question::read(sent.frame).filter(|question| port.has(question.target()));
+            let is_own = |ip| port.has(ip) || self.world.is_external_near(&id, ip);
+            let question = Question::read(sent.frame).filter(|question| is_own(question.target()));
             if let Some(question) = question {
                 if let Some(said) = says(sent.frame, &port.networks) {
                     self.outside.hear(sent.host, &id, said);
@@ -294,7 +295,8 @@ impl Model {
     fn enter_by_gateway(&mut self, sent: &Sent<'_>, id: &str, out: &mut Vec<Arrival>) {
         let port = self.world.router_ports[id].clone();
         self.outside.led.insert((sent.host.to_owned(), id.to_owned()));
-        match Question::to_router(sent.frame).filter(|question| port.has(question.target())) {
+        let is_own = |ip| port.has(ip) || self.world.is_external_near(id, ip);
+        match Question::to_router(sent.frame).filter(|question| is_own(question.target())) {
             Some(question) => {
                 let answer = question.answer(sent.bytes, port.mac, ROUTER);
                 self.return_to_port(sent.host, sent.switch, sent.port, &answer, out);

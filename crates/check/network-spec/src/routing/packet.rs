@@ -26,8 +26,8 @@ pub(crate) struct Routed {
     /// Whether it is a message of neighbour discovery.
     pub(crate) is_discovery: bool,
     /// The offset of its header.
-    header: usize,
-    carried: Range<usize>,
+    pub(super) header: usize,
+    pub(super) carried: Range<usize>,
 }
 
 /// The five-tuple of a packet. Packets with the same one are of one connection and must not overtake each other.
@@ -173,7 +173,7 @@ fn update(bytes: &mut [u8], at: usize, value: u8, sum: usize) {
 }
 
 /// Updates the checksum at `sum` for words that have changed (RFC 1624, equation 3).
-fn correct(bytes: &mut [u8], sum: usize, old: &[u16], new: &[u16]) {
+pub(super) fn correct(bytes: &mut [u8], sum: usize, old: &[u16], new: &[u16]) {
     let of = u16::from_be_bytes([bytes[sum], bytes[sum + 1]]);
     let mut total = u32::from(!of);
     total += old.iter().map(|word| u32::from(!word)).sum::<u32>();

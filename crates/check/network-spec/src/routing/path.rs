@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::addresses::{is_group, is_link_local, is_martian};
+use super::nat::Entered;
 use super::objects::RouterPort;
 use super::packet::{Routed, address};
 use super::table::Way;
@@ -50,6 +51,8 @@ pub enum Why {
     Unresolved,
     /// The next switch carries no packet as large.
     TooLarge,
+    /// Nobody inside has the external address that it is for, or it would leave untranslated from an address that is to be translated.
+    Translation,
     /// It has entered [`ROUTER_BUDGET`] routers.
     Budget,
 }
@@ -69,7 +72,7 @@ impl Why {
             // Time exceeded, unreachable, and packet too big or fragmentation needed.
             Why::Expired | Why::NoRoute | Why::Unresolved | Why::ForRouter | Why::TooLarge => true,
             Why::NotIp | Why::Martian | Why::Group | Why::LinkLocal => false,
-            Why::Policy(_) | Why::Discarded | Why::Budget => false,
+            Why::Policy(_) | Why::Discarded | Why::Budget | Why::Translation => false,
         }
     }
 }
@@ -128,6 +131,7 @@ impl Model {
                 Some(other) => {
                     other.choices.unite(state.choices);
                     other.tracking.unite(state.tracking);
+                    other.nats.unite(&state.nats);
                 }
                 None => united.push(state),
             }
@@ -160,7 +164,23 @@ impl Model {
         if is_group(packet.src) || is_group(packet.dst) {
             return Err(Why::Group);
         }
+        let outside = self.outside_id(port);
+        let may_translate = !packet.is_discovery && !is_link_local(packet.src);
+        if let Some(id) = outside.filter(|id| may_translate && self.world.is_external(id, packet.dst)) {
+            if packet.hops > 1
+                && let Entered::Inside(bytes) =
+                    self.translate_entering(sent.host, &id, &packet, sent.bytes)?
+            {
+                return self.send_translated(sent, port, &bytes, out);
+            }
+            if packet.hops > 1 && !self.is_address_of(&port.router, packet.dst) {
+                return Err(Why::Translation);
+            }
+        }
         if port.has(packet.dst) || self.is_address_of(&port.router, packet.dst) {
+            if may_translate && self.is_for_gateway(port, &packet) {
+                return self.receive_external(sent, port, &packet, out);
+            }
             return self.receive(sent, port, &packet, sent.bytes, out);
         }
         if self.is_anycast_of(&port.router, packet.dst) {
@@ -176,12 +196,83 @@ impl Model {
             self.owe(sent, port, sent.bytes, Notice::Expired);
             return Err(Why::Expired);
         }
-        self.send(sent, &port.router, &packet, packet.forwarded(sent.bytes), out).map_err(|unsent| {
+        self.send_on(sent, port, &packet, out)
+    }
+
+    /// Sends a packet on its way, with a TTL that is one less. The sender may hear why that cannot be.
+    fn send_on(
+        &mut self,
+        sent: &Sent<'_>,
+        port: &RouterPort,
+        packet: &Routed,
+        out: &mut Vec<Arrival>,
+    ) -> Result<(), Why> {
+        self.send(sent, &port.router, packet, packet.forwarded(sent.bytes), out).map_err(|unsent| {
             if let Some(notice) = unsent.notice {
                 self.owe(sent, port, sent.bytes, notice);
             }
             unsent.why
         })
+    }
+
+    /// A packet that has entered goes on translated. What its sender hears of it is translated back, like any error about it.
+    fn send_translated(
+        &mut self,
+        sent: &Sent<'_>,
+        port: &RouterPort,
+        bytes: &[u8],
+        out: &mut Vec<Arrival>,
+    ) -> Result<(), Why> {
+        let frame = Frame::read(bytes).ok_or(Why::NotIp)?;
+        let packet = Routed::read(&frame, bytes).ok_or(Why::NotIp)?;
+        self.send_on(&Sent { frame: &frame, bytes, ..*sent }, port, &packet, out)
+    }
+
+    /// Whether a packet from inside for an address of the router is for the gateway, since the address is an external one too. The router
+    /// answers echo requests itself.
+    fn is_for_gateway(&self, port: &RouterPort, packet: &Routed) -> bool {
+        let is_external = |id: &str| self.world.is_external(id, packet.dst);
+        let from_outside = self.outside_id(port).is_some_and(|id| is_external(&id));
+        let mut ports = self.world.ports_of_router(&port.router).filter(|(_, other)| other.has(packet.dst));
+        !from_outside && !packet.asks_for_echo() && ports.any(|(id, _)| is_external(id))
+    }
+
+    /// A packet from inside to an address of the router that is an external one too. If nothing takes it, its sender may hear of it or not.
+    fn receive_external(
+        &mut self,
+        sent: &Sent<'_>,
+        port: &RouterPort,
+        packet: &Routed,
+        out: &mut Vec<Arrival>,
+    ) -> Result<(), Why> {
+        if packet.hops <= 1 {
+            self.may_owe(sent, port, packet, &[Notice::Closed, Notice::Expired]);
+            return Err(Why::Expired);
+        }
+        let unsent = self.send(sent, &port.router, packet, packet.forwarded(sent.bytes), out);
+        unsent.map_err(|unsent| {
+            if unsent.why == Why::Translation {
+                self.may_owe(sent, port, packet, &[Notice::Closed]);
+            }
+            unsent.why
+        })
+    }
+
+    /// The sender of a packet may hear one of these, or nothing.
+    fn may_owe(&mut self, sent: &Sent<'_>, port: &RouterPort, packet: &Routed, notices: &[Notice]) {
+        if packet.is_icmp() && notices == [Notice::Closed] {
+            return;
+        }
+        let number = self.choices.decide(notices.len() + 1);
+        if let Some(notice) = notices.get(number) {
+            self.owe(sent, port, sent.bytes, *notice);
+        }
+    }
+
+    /// The port of a router on a physical network that this is, by its name.
+    fn outside_id(&self, port: &RouterPort) -> Option<String> {
+        let mut ports = self.world.outside_ports(&port.switch).filter(|(_, other)| other.mac == port.mac);
+        ports.next().map(|(id, _)| id.to_owned())
     }
 
     /// Whether an address is configured on a port of the router.
@@ -277,10 +368,14 @@ impl Model {
         }
         let unsent = |notice| Unsent { why: Why::Unresolved, notice };
         let host = self.leave_by_gateway(sent.host, egress).ok_or_else(|| unsent(None))?;
+        if self.world.is_external(egress, packet.dst) {
+            return self.turn_back(sent, &host, egress, (packet, &bytes), out);
+        }
         let Some(mac) = self.neighbour_outside(&host, egress, hop) else {
             return Err(unsent((host == sent.host).then_some(Notice::Unreachable)));
         };
         let port = self.world.router_ports[egress].clone();
+        bytes = self.translate_leaving(&host, egress, packet, bytes)?;
         address(&mut bytes, port.mac, mac);
         self.routed += 1;
         if let Some(frame) = Frame::read(&bytes) {
@@ -288,6 +383,29 @@ impl Model {
             self.forward(&Sent { host, switch, port: egress, frame: &frame, bytes: &bytes, routers }, out);
         }
         Ok(())
+    }
+
+    /// A packet from inside for an external address comes back from the gateway, translated, and is routed again. Nobody hears of it if that
+    /// cannot be.
+    fn turn_back(
+        &mut self,
+        sent: &Sent<'_>,
+        host: &str,
+        egress: &str,
+        (packet, bytes): (&Routed, &[u8]),
+        out: &mut Vec<Arrival>,
+    ) -> Result<(), Unsent> {
+        let router = self.world.router_ports[egress].router.clone();
+        let routers = sent.routers + 1;
+        if routers >= ROUTER_BUDGET {
+            return Err(Why::Budget.into());
+        }
+        let bytes = self.translate_hairpin(host, egress, packet, bytes)?;
+        let frame = Frame::read(&bytes).ok_or(Why::NotIp)?;
+        let packet = Routed::read(&frame, &bytes).ok_or(Why::NotIp)?;
+        let sent = Sent { host, frame: &frame, bytes: &bytes, routers, ..*sent };
+        self.send(&sent, &router, &packet, bytes.clone(), out)
+            .map_err(|unsent| Unsent { notice: None, ..unsent })
     }
 
     /// The next hop of a packet. Of several, only those count whose MAC is known, or the flows of the others would be lost.

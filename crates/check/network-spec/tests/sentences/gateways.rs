@@ -10,14 +10,14 @@ use crate::sentences::frames::{arp, mac, unknown as any};
 use crate::sentences::routers::{connect, echo, port_mac, route, two_switches, udp};
 use crate::sentences::worlds::{on_vlan, send_any};
 
-const OUTSIDE: Mac = [2, 0, 0, 0, 0x0e, 1];
-const ITS_IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+pub(super) const OUTSIDE: Mac = [2, 0, 0, 0, 0x0e, 1];
+pub(super) const ITS_IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
 /// The MAC of the router's port outside.
-const PORT: Mac = [2, 0, 0, 0, 0xff, 9];
+pub(super) const PORT: Mac = [2, 0, 0, 0, 0xff, 9];
 
 /// Router `r` of blue and red has a port on `outside`, which is on the physical network. Hosts gw1 and gw2 are its gateways, gw1 first.
-fn with_gateways() -> World {
+pub(super) fn with_gateways() -> World {
     let mut world = two_switches();
     for (name, last) in [("gw1", 11), ("gw2", 12)] {
         let node = Node {
@@ -45,7 +45,7 @@ fn back() -> Vec<u8> {
     udp((OUTSIDE, PORT), ("198.51.100.1", "10.0.1.1"), (6, 5), 64)
 }
 
-fn asks() -> Vec<u8> {
+pub(super) fn asks() -> Vec<u8> {
     arp(OUTSIDE, BROADCAST, 1, (OUTSIDE, ITS_IP), ([0; 6], ROUTER))
 }
 
@@ -54,7 +54,7 @@ fn answers() -> Vec<u8> {
 }
 
 /// What leaves for the physical network, or arrives at a port, by their names.
-fn places(arrivals: &[(String, Vec<u8>)]) -> Vec<&str> {
+pub(super) fn places(arrivals: &[(String, Vec<u8>)]) -> Vec<&str> {
     arrivals.iter().map(|(place, _)| place.as_str()).collect()
 }
 

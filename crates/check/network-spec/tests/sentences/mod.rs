@@ -19,6 +19,8 @@ mod localnet;
 mod messages;
 mod migrations;
 mod names;
+mod nat;
+mod nat_inward;
 mod neighbours;
 mod prefixes;
 mod problems;

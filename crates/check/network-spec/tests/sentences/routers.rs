@@ -16,7 +16,7 @@ pub(super) fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn net(text: &str) -> Network {
+pub(super) fn net(text: &str) -> Network {
     let (ip, length) = text.split_once('/').expect("a prefix");
     Network { ip: ip.parse().expect("an address"), length: length.parse().expect("a length") }
 }
@@ -55,7 +55,7 @@ pub(super) fn route(world: &mut World, id: &str, router: &str, destination: &str
     world.routes.insert(id.into(), route);
 }
 
-fn policy(world: &mut World, id: &str, priority: i64, matches: PolicyMatch, action: PolicyAction) {
+pub(super) fn policy(world: &mut World, id: &str, priority: i64, matches: PolicyMatch, action: PolicyAction) {
     world.route_policies.insert(id.into(), RoutePolicy { router: "r".into(), priority, matches, action });
 }
 
