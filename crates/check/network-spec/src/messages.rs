@@ -40,6 +40,11 @@ pub use meaning::{Heard, Says};
 use received::Received;
 pub(crate) use requests::{Asked, Served};
 
+/// Whether anybody may be told anything because of a frame.
+pub(crate) fn may_be_answered(frame: &[u8]) -> bool {
+    Received::read(frame).is_some()
+}
+
 /// What a message says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
@@ -93,6 +98,8 @@ pub(crate) struct Messages {
     arrived: Vec<Arrival>,
     /// What goes straight to a port of a host.
     straight: Vec<(String, String, Vec<u8>)>,
+    /// What a host asks on the physical network of a switch.
+    outside: Vec<(String, String, Vec<u8>)>,
     /// Whether a router could not send one.
     unsent: bool,
 }
@@ -105,6 +112,11 @@ impl Messages {
     /// A port of a host hears this, and nobody else.
     pub(crate) fn tell(&mut self, host: &str, port: &str, bytes: Vec<u8>) {
         self.straight.push((host.to_owned(), port.to_owned(), bytes));
+    }
+
+    /// A host asks this on the physical network of a switch.
+    pub(crate) fn ask_outside(&mut self, host: &str, switch: &str, bytes: Vec<u8>) {
+        self.outside.push((host.to_owned(), switch.to_owned(), bytes));
     }
 
     pub(crate) fn owe(&mut self, owed: Owed) {
@@ -135,6 +147,9 @@ impl Model {
         let mut out = Vec::new();
         for (host, port, bytes) in std::mem::take(&mut self.messages.straight) {
             self.hand_over(&host, &port, &bytes, &mut out);
+        }
+        for (host, switch, bytes) in std::mem::take(&mut self.messages.outside) {
+            self.say_outside(&host, &switch, &bytes, &mut out);
         }
         while let Some(owed) = self.messages.owed.pop_front() {
             let Some(received) = Received::read(&owed.bytes) else { continue };

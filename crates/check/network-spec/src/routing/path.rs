@@ -354,7 +354,8 @@ impl Model {
     }
 
     /// Sends a packet from a router to a next hop on a physical network, from the gateway that is active. Where that is not the host at which
-    /// the packet entered the network, nobody hears that the next hop is unknown.
+    /// the packet entered the network, nobody hears that the next hop is unknown. Nobody hears either that a machine in the network of the port is: the
+    /// gateway asks for it (RFC 1812, 3.3.2).
     fn send_outside(
         &mut self,
         sent: &Sent<'_>,
@@ -372,7 +373,8 @@ impl Model {
             return self.turn_back(sent, &host, egress, (packet, &bytes), out);
         }
         let Some(mac) = self.neighbour_outside(&host, egress, hop) else {
-            return Err(unsent((host == sent.host).then_some(Notice::Unreachable)));
+            let asks = self.ask_outside(&host, egress, packet.dst, sent.bytes);
+            return Err(unsent((!asks && host == sent.host).then_some(Notice::Unreachable)));
         };
         let port = self.world.router_ports[egress].clone();
         bytes = self.translate_leaving(&host, egress, packet, bytes)?;

@@ -159,3 +159,20 @@ fn what_is_no_packet_ends_at_the_router() {
     let mut model = Model::new(with_gateways());
     assert!(send_any(&mut model, "physnet", &any(OUTSIDE, PORT)).is_empty());
 }
+
+/// The packet is lost, and nobody hears of it. A next hop is asked for by itself.
+#[test]
+fn the_active_gateway_asks_for_a_machine_that_nobody_has_heard_of() {
+    let mut model = Model::new(with_gateways());
+    let silent = Ipv4Addr::new(203, 0, 113, 7);
+    let to_silent = udp((mac(1), port_mac(1)), ("10.0.1.1", "203.0.113.7"), (5, 6), 64);
+    assert!(send_any(&mut model, "a", &to_silent).is_empty());
+    let asked = arp(PORT, BROADCAST, 1, (PORT, ROUTER), ([0; 6], silent));
+    let said: Vec<Vec<u8>> = model.messages().iter().map(|message| message.frame.clone()).collect();
+    assert_eq!(said, [asked]);
+    let of_silent = [2, 0, 0, 0, 0x0e, 7];
+    send_any(&mut model, "physnet", &arp(of_silent, PORT, 2, (of_silent, silent), (PORT, ROUTER)));
+    assert_eq!(places(&send_any(&mut model, "a", &to_silent)), ["physnet"]);
+    assert!(send_any(&mut model, "a", &out()).is_empty());
+    assert!(model.messages().is_empty());
+}
