@@ -1,5 +1,6 @@
 //! Random networks and their histories.
 
+mod allowed;
 mod changes;
 mod conversations;
 mod filtering;
@@ -199,6 +200,8 @@ struct Style {
     served: bool,
     /// Whether the network chooses addresses of ports.
     dynamic: bool,
+    /// The percentage of ports that are allowed addresses beside their own.
+    allowed: u64,
     /// Whether ports of routers on physical networks have gateways.
     outside: bool,
 }
@@ -223,6 +226,8 @@ struct Generator<'a> {
     says: Random,
     /// For DHCP servers, DNS zones and their clients alone.
     services: Random,
+    /// For addresses that ports share alone.
+    shared: Random,
     style: Style,
     world: NumberedWorld,
     steps: Vec<Step>,
@@ -255,6 +260,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut upkeep = Random::new(limits.clone().below(u64::MAX) ^ 6);
     let says = Random::new(limits.clone().below(u64::MAX) ^ 7);
     let mut services = Random::new(limits.clone().below(u64::MAX) ^ 8);
+    let mut shared = Random::new(limits.clone().below(u64::MAX) ^ 10);
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
@@ -293,6 +299,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         maintaining: *upkeep.pick(&[0, 0, 4, 12]),
         served,
         dynamic: served && size.dynamic > 0 && services.chance(size.dynamic),
+        allowed: *shared.pick(&[0, 0, 30, 70]),
         outside: Random::new(limits.clone().below(u64::MAX) ^ 9).chance(size.outside),
     };
     let style = if style.outside { style.with_gateways() } else { style };
@@ -310,6 +317,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         upkeep,
         says,
         services,
+        shared,
         style,
         world,
         steps,
