@@ -75,7 +75,8 @@ impl Learned {
             .filter(|((at, of, _), entry)| at == host && of == switch && entry.port == port);
         let most = learning.limit as usize;
         if is_known || (if of_any { at_port.count() < most } else { most > 0 }) {
-            let entry = Entry { port: port.to_owned(), of_any, age: learning.age, until: self.now + learning.age };
+            let entry =
+                Entry { port: port.to_owned(), of_any, age: learning.age, until: self.now + learning.age };
             self.entries.insert(key(host, switch, mac), entry);
         }
     }

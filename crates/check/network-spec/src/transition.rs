@@ -172,7 +172,8 @@ impl Transition {
                     belongs
                 } else {
                     (is_asked_for(id) && is_same())
-                        || ((of.unknown_addresses || is_shared) && (belongs || before(id).is_some() && is_same()))
+                        || ((of.unknown_addresses || is_shared)
+                            && (belongs || before(id).is_some() && is_same()))
                 };
                 let hosts = receiver.world().hosts_with(id).into_iter();
                 for to in hosts.filter(|to| self.changed.contains(*to) == has_changed) {

@@ -16,9 +16,9 @@ impl NumberedWorld {
         let has_its_own = !allowed_alone(port).iter().any(|one| self.is_taken(&port.switch, name, one));
         let others = self.ports_of(&port.switch).filter(|(other, _)| *other != name);
         let leaves_others_theirs = others.flat_map(|(_, other)| allowed_alone(other)).all(|shared| {
-            port.addresses.iter().all(|own| {
-                own.mac != shared.mac && (own.ips.iter().all(|ip| !shared.ips.contains(ip)))
-            })
+            port.addresses
+                .iter()
+                .all(|own| own.mac != shared.mac && (own.ips.iter().all(|ip| !shared.ips.contains(ip))))
         });
         is_complete && has_its_own && leaves_others_theirs
     }
