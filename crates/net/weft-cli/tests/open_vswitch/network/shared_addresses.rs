@@ -118,3 +118,39 @@ fn frames_to_a_virtual_mac_address_follow_the_machine_that_sent_from_it_last() {
     testbed.wait_in_sync().unwrap();
     sent("without the second", &["ha-1"]);
 }
+
+/// A router, and a machine behind it on a host without ports of `blue`.
+const ROUTER: &str = "
+---
+{kind: switch, id: red}
+---
+{kind: switch_port, id: far, switch: red, addresses: [{mac: '02:00:00:00:0b:05', ips: [10.12.0.5]}]}
+---
+{kind: router, id: r}
+---
+{kind: router_port, id: r-blue, router: r, switch: blue, mac: '02:00:00:00:0b:f1', networks: [10.11.0.254/24]}
+---
+{kind: router_port, id: r-red, router: r, switch: red, mac: '02:00:00:00:0b:f2', networks: [10.12.0.254/24]}
+";
+
+#[test]
+fn a_router_finds_an_address_where_it_was_announced_last() {
+    let testbed = Testbed::start(Settings { hosts: 3, ..settings("shared-far") }).unwrap();
+    let vm = |name: &str, host: &str, n: u8, net: u8| {
+        VmSpec::new(name, host, name, format!("02:00:00:00:0b:{n:02x}"))
+            .address(format!("10.{net}.0.{n}/24"))
+            .gateway(Ipv4Addr::new(10, net, 0, 254))
+    };
+    let machines = [vm("ha-1", "hv1", 1, 11), vm("ha-2", "hv2", 2, 11), vm("far", "hv3", 5, 12)];
+    bring_up(&testbed, &format!("{NETWORK}{ROUTER}"), &machines);
+    let lab = testbed.lab().unwrap();
+    let frames = Frames::new(lab);
+    let mut before = None;
+    for machine in ["ha-1", "ha-2", "ha-1"] {
+        before.inspect(|before| address(lab, before, "del"));
+        address(lab, machine, "add");
+        frames.taps.send(machine, &announcement(frames.mac(machine), SHARED)).unwrap();
+        lab.wait_ping("far", SHARED.into(), DEADLINE).unwrap();
+        before = Some(machine);
+    }
+}
