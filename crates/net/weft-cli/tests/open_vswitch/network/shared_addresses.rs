@@ -145,9 +145,11 @@ fn a_router_finds_an_address_where_it_was_announced_last() {
     bring_up(&testbed, &format!("{NETWORK}{ROUTER}"), &machines);
     let lab = testbed.lab().unwrap();
     let frames = Frames::new(lab);
-    let mut before = None;
+    let mut before: Option<&str> = None;
     for machine in ["ha-1", "ha-2", "ha-1"] {
-        before.inspect(|before| address(lab, before, "del"));
+        if let Some(before) = before {
+            address(lab, before, "del");
+        }
         address(lab, machine, "add");
         frames.taps.send(machine, &announcement(frames.mac(machine), SHARED)).unwrap();
         lab.wait_ping("far", SHARED.into(), DEADLINE).unwrap();
