@@ -1,5 +1,6 @@
 //! Random networks and their histories.
 
+mod allowed;
 mod changes;
 mod conversations;
 mod filtering;
@@ -208,6 +209,8 @@ struct Style {
     served: bool,
     /// Whether the network chooses addresses of ports.
     dynamic: bool,
+    /// The percentage of ports that are allowed addresses beside their own.
+    allowed: u64,
     /// Whether ports of routers on physical networks have gateways.
     outside: bool,
     /// Whether routers translate addresses there.
@@ -236,6 +239,8 @@ struct Generator<'a> {
     services: Random,
     /// For address translation alone.
     nats: Random,
+    /// For addresses that ports share alone.
+    shared: Random,
     style: Style,
     world: NumberedWorld,
     steps: Vec<Step>,
@@ -269,6 +274,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let says = Random::new(limits.clone().below(u64::MAX) ^ 7);
     let mut services = Random::new(limits.clone().below(u64::MAX) ^ 8);
     let mut nats = Random::new(limits.clone().below(u64::MAX) ^ 10);
+    let mut shared = Random::new(limits.clone().below(u64::MAX) ^ 11);
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
@@ -307,6 +313,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         maintaining: *upkeep.pick(&[0, 0, 4, 12]),
         served,
         dynamic: served && size.dynamic > 0 && services.chance(size.dynamic),
+        allowed: *shared.pick(&[0, 0, 30, 70]),
         outside: Random::new(limits.clone().below(u64::MAX) ^ 9).chance(size.outside),
         translated: size.translated > 0 && nats.chance(size.translated),
     };
@@ -326,6 +333,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         says,
         services,
         nats,
+        shared,
         style,
         world,
         steps,

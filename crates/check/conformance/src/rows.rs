@@ -100,9 +100,14 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
             let ips = if is_dynamic { [Value::None, text("dynamic")] } else { [fixed, Value::None] };
             record([Value::Mac(MacAddr(one.mac)), record(ips)])
         });
+        let allowed = port.allowed.iter().map(|one| {
+            let mac = one.mac.map_or(Value::None, |mac| Value::Mac(MacAddr(mac)));
+            record([mac, list(one.ips.iter().map(|network| prefix(*network)))])
+        });
         let mut fields = vec![
             ("switch", text(&port.switch)),
             ("addresses", list(addresses)),
+            ("allowed_addresses", list(allowed)),
             ("port_security", Value::Bool(port.port_security)),
             ("unknown_addresses", Value::Bool(port.unknown_addresses)),
             ("trust", list(port.trust.iter().map(|trust| text(trust.name())))),

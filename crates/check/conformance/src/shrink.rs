@@ -202,6 +202,16 @@ fn simpler(change: &Change) -> Vec<Change> {
             };
             add(Port { parent: None, ..port.clone() });
             add(Port { port_security: false, ..port.clone() });
+            for at in 0..port.allowed.len() {
+                let mut less = port.clone();
+                less.allowed.remove(at);
+                add(less);
+                for ip in 0..port.allowed[at].ips.len() {
+                    let mut less = port.clone();
+                    less.allowed[at].ips.remove(ip);
+                    add(less);
+                }
+            }
             add(Port { unknown_addresses: false, ..port.clone() });
             add(Port { trust: BTreeSet::new(), ..port.clone() });
             add(Port { enabled: true, ..port.clone() });

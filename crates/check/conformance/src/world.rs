@@ -1,5 +1,6 @@
 //! A network with the numbers that rules need, and changes of both.
 
+mod allowed;
 mod change;
 mod filtering;
 mod routing;

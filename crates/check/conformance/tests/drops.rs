@@ -31,7 +31,7 @@ const NO_DROPS: [(&str, &str); 4] = [
 const UNCOUNTED: [&str; 6] = ["CLASSIFY", "DECAP", "STANDBY", "OUT_PORT", "PLACE", "R_NEXT_HOP"];
 
 /// Subroutines: what meets no flow there returns. So does a solicitation that all routers of its switch have answered.
-const SUBROUTINES: [&str; 12] = [
+const SUBROUTINES: [&str; 13] = [
     "LEARN",
     "CONNECTION_METER",
     "ANNOUNCED",
@@ -43,6 +43,7 @@ const SUBROUTINES: [&str; 12] = [
     "RESPOND",
     "OUTSIDE_NEIGHBOUR",
     "LED",
+    "SHARED_NEIGHBOUR",
     "HEAR_NEIGHBOUR",
 ];
 

@@ -19,6 +19,8 @@ pub(crate) struct Learned {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     port: String,
+    /// Whether it was learned because the port may have any, and not because the port shares it.
+    of_any: bool,
     /// The age at which its switch forgot addresses when it was learned.
     age: Duration,
     until: Duration,
@@ -28,14 +30,15 @@ impl Learned {
     /// Forgets what the world as it is now leaves nobody to know.
     ///
     /// The addresses learned for a port are forgotten when the port is removed, is another one now, as in another switch or behind
-    /// another parent, or no longer learns. A
+    /// another parent, or it is no longer learned there for the same reason. A
     /// host forgets everything about a switch when it no longer has a port of the switch, and all hosts do when the switch
     /// learns no more or has another age: an address that keeps being heard would never take the new one. A migration
     /// forgets nothing, and neither does another limit.
     pub(crate) fn revise(&mut self, world: &World, others: &BTreeSet<String>) {
-        self.entries.retain(|(host, switch, _), entry| {
+        self.entries.retain(|(host, switch, mac), entry| {
             let learning = world.learning(switch);
-            world.is_learned_from(&entry.port)
+            world.is_heard_at(&entry.port, *mac)
+                && world.is_learned_from(&entry.port) == entry.of_any
                 && !others.contains(&entry.port)
                 && world.switch_of(&entry.port) == Some(switch)
                 && world.knows(host, switch)
@@ -57,20 +60,23 @@ impl Learned {
     }
 
     /// A host hears an address at `port`: it learns it, if the switch learns from this port. A host learns up to the limit
-    /// of the switch on each port. What it does not learn changes nothing: an address that was heard elsewhere before stays
+    /// of the switch on each port, and those that the port shares. What it does not learn changes nothing: an address that was heard elsewhere before stays
     /// there until it ages out.
     pub(crate) fn hear(&mut self, world: &World, host: &str, switch: &str, port: &str, mac: Mac) {
-        if !world.is_learned_from(port) || is_group(mac) {
+        if !world.is_heard_at(port, mac) || is_group(mac) {
             return;
         }
+        let of_any = world.is_learned_from(port);
         let learning = world.learning(switch);
         let is_known = self.find(host, switch, mac) == Some(port);
         let at_port = self
             .entries
             .iter()
             .filter(|((at, of, _), entry)| at == host && of == switch && entry.port == port);
-        if is_known || at_port.count() < learning.limit as usize {
-            let entry = Entry { port: port.to_owned(), age: learning.age, until: self.now + learning.age };
+        let most = learning.limit as usize;
+        if is_known || (if of_any { at_port.count() < most } else { most > 0 }) {
+            let entry =
+                Entry { port: port.to_owned(), of_any, age: learning.age, until: self.now + learning.age };
             self.entries.insert(key(host, switch, mac), entry);
         }
     }

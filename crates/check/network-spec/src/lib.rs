@@ -32,6 +32,7 @@
 //! - `migration`: the home of a port and the hosts that stand by for it, and the announcements of machines.
 //! - `serving`: the hosts that may lead branches of floods and relay for others.
 //! - `overlay`: the MTU of a switch, and the sources whose packets hosts refuse.
+//! - `allowed`: the addresses that a port may use, its own and those that it is [`Allowed`] besides.
 //! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
 //! - `routing`: routers, from the frame to the MAC of one of their ports to the frame that leaves at another.
@@ -45,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod allowed;
 mod frame;
 mod given;
 mod guard;
@@ -67,6 +69,7 @@ mod world;
 pub use acl::{
     Acl, AclAction, AclDefault, AclPlace, AclProtocol, Direction, EtherType, Judged, PacketMatch, Peers,
 };
+pub use allowed::Allowed;
 pub use messages::{Heard, Ra, RaMode, Says};
 pub use model::{Arrival, Model, Tap};
 pub use problems::{MOST_LOCAL_PORTS, Problem};

@@ -379,8 +379,9 @@ impl Model {
     }
 
     /// Forwards a frame. A frame to a group address goes to all ports, any other to the port with its address, which may be a
-    /// router's, wherever the frame is: routers are on no host. If no port has the address and the switch learns, the frame goes to the port where the address was learned, or, if it was not
-    /// learned, to all ports that receive frames to unknown addresses. A frame that would go to many ports is dropped whole
+    /// router's, wherever the frame is: routers are on no host. If no port has the address, the frame goes to the port where the address was
+    /// learned. If it was not, a frame to an address that ports share goes to all ports, and any other on a switch that learns to all
+    /// ports that receive frames to unknown addresses. A frame that would go to many ports is dropped whole
     /// if its port has flooded as many as it may: copies are not counted, but frames, once, where they enter. What the switch
     /// learns from it and what is answered is not flooded.
     pub(crate) fn forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
@@ -404,6 +405,8 @@ impl Model {
         let learned = self.learned.find(sent.host, sent.switch, dst).map(str::to_owned);
         if let Some(port) = known.or(learned) {
             self.unicast(sent, &port, out);
+        } else if self.world.is_shared(sent.switch, dst) {
+            self.replicate(sent, |_| true, out);
         } else if self.world.learns(sent.switch) {
             self.replicate(sent, |port| port.unknown_addresses, out);
         }
@@ -446,7 +449,7 @@ impl Model {
     fn latest<'a>(&'a self, at: &str, port: &'a str, sent: &Sent<'_>) -> &'a str {
         let dst = sent.frame.dst;
         let is_own = |port: &Port| port.addresses.iter().any(|address| address.mac == dst);
-        if !self.world.is_learned_from(port) || self.world.ports.get(port).is_some_and(is_own) {
+        if !self.world.is_heard_at(port, dst) || self.world.ports.get(port).is_some_and(is_own) {
             return port;
         }
         let learned = self.learned.find(at, sent.switch, dst);

@@ -160,6 +160,8 @@ impl Transition {
         let is_asked_for = |id: &str| {
             before(id).is_some_and(|port| port.addresses.iter().any(|address| address.mac == frame.dst))
         };
+        let is_shared =
+            [state, &self.old, &self.new].iter().any(|state| state.world().is_shared(switch, frame.dst));
         let tree = [&self.old, &self.new].into_iter().any(|state| state.world().may_take_tree(switch));
         for (receiver, has_changed) in [(&self.old, false), (&self.new, true)] {
             for (id, of) in &receiver.world().ports {
@@ -170,7 +172,8 @@ impl Transition {
                     belongs
                 } else {
                     (is_asked_for(id) && is_same())
-                        || (of.unknown_addresses && (belongs || before(id).is_some() && is_same()))
+                        || ((of.unknown_addresses || is_shared)
+                            && (belongs || before(id).is_some() && is_same()))
                 };
                 let hosts = receiver.world().hosts_with(id).into_iter();
                 for to in hosts.filter(|to| self.changed.contains(*to) == has_changed) {

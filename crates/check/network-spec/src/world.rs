@@ -8,6 +8,7 @@ use std::time::Duration;
 pub use tunnel_encap::Encap;
 
 use crate::acl::{Acl, AclDefault};
+use crate::allowed::Allowed;
 use crate::messages::Ra;
 use crate::routing::{Nat, Network, Route, RoutePolicy, Router, RouterPort};
 use crate::services::{Dhcp, DnsZone};
@@ -206,6 +207,9 @@ pub struct Port {
     /// The MAC addresses whose IP addresses are for the network to choose. Those that it has chosen are the ones in `addresses`: the model
     /// takes them as they are, and [`World::given_faults`] says what no choice may be.
     pub dynamic: BTreeSet<Mac>,
+    /// What it is allowed besides. No entry without a MAC is of a port without MACs, none without prefixes is for one of its own, and no
+    /// address in it belongs to anybody on the switch, unless it is one of a shorter prefix.
+    pub allowed: Vec<Allowed>,
     /// Whether it may only send from and receive at these addresses.
     pub port_security: bool,
     /// Whether it receives frames to unknown addresses, and the switch learns from it. Excludes `port_security`.
@@ -230,6 +234,7 @@ impl Default for Port {
             switch: String::new(),
             addresses: Vec::new(),
             dynamic: BTreeSet::new(),
+            allowed: Vec::new(),
             port_security: false,
             unknown_addresses: false,
             trust: BTreeSet::new(),
@@ -373,9 +378,14 @@ impl World {
         self.switches.get(switch).map(|switch| switch.learning).unwrap_or_default()
     }
 
-    /// Whether source addresses of frames from `port` are learned: whether it may have unknown addresses.
+    /// Whether all source addresses of frames from `port` are learned: whether it may have unknown addresses.
     pub(crate) fn is_learned_from(&self, port: &str) -> bool {
         self.localnets.contains_key(port) || self.ports.get(port).is_some_and(|port| port.unknown_addresses)
+    }
+
+    /// Whether an address in frames from `port` is learned: any, or one that the port shares.
+    pub(crate) fn is_heard_at(&self, port: &str, mac: Mac) -> bool {
+        self.is_learned_from(port) || self.ports.get(port).is_some_and(|port| port.shares(mac))
     }
 
     /// A zone by its name.
@@ -428,6 +438,10 @@ impl fmt::Display for Port {
         write!(f, "of {}", self.switch)?;
         for Address { mac, ips } in &self.addresses {
             write!(f, " {}[{}]", mac_text(*mac), joined(ips))?;
+        }
+        for Allowed { mac, ips } in &self.allowed {
+            let mac = mac.map_or_else(String::new, mac_text);
+            write!(f, ", allowed {mac}[{}]", joined(ips))?;
         }
         f.write_str(if self.port_security { ", secured" } else { "" })?;
         f.write_str(if self.unknown_addresses { ", unknown addresses" } else { "" })?;

@@ -109,7 +109,7 @@ fn the_learned_table_and_the_tunnel_option_are_those_of_the_rules() {
     let conventions = rules.conventions();
     assert_eq!(
         conventions.learned_tables.iter().map(|table| i64::from(*table)).collect::<Vec<_>>(),
-        ["FDB", "OUTSIDE_NEIGHBOUR", "LED"].map(number)
+        ["FDB", "OUTSIDE_NEIGHBOUR", "LED", "SHARED_NEIGHBOUR"].map(number)
     );
     let option = conventions.tunnel_option.unwrap();
     assert_eq!(

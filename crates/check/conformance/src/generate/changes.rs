@@ -141,6 +141,9 @@ impl Generator<'_> {
             5 => port.trust = other.trust,
             _ => port = other,
         }
+        if self.style.allowed > 0 && self.shared.chance(30) {
+            port.allowed = self.allowed(&port.addresses);
+        }
         Some(Change::Port(name, port))
     }
 

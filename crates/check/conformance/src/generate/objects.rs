@@ -118,9 +118,11 @@ impl Generator<'_> {
         let enabled = !self.random.chance(self.style.disabled);
         let requested_hosts = self.requested();
         let trust = self.trust();
+        let allowed = self.allowed(&addresses);
         Port {
             addresses,
             dynamic,
+            allowed,
             port_security,
             unknown_addresses,
             trust,

@@ -7,6 +7,7 @@ use frame_builder::BROADCAST;
 use network_spec::{Address, Port, World};
 use test_random::Random;
 
+use super::allowed::allowed_to;
 use super::objects::NETWORKS;
 use super::{Generator, Place, Step};
 use crate::frames::{Book, frame, nobody};
@@ -147,9 +148,11 @@ pub(super) fn vnic(world: &NumberedWorld, name: &str) -> Book {
         let port = world.ports.get(child)?;
         Some((tag, port.addresses.clone(), world.addresses_but(&port.switch, child)))
     });
+    let others = world.ports_of(&port.switch).filter(|(other, _)| *other != name);
+    let near = others.flat_map(|(_, other)| allowed_to(other));
     Book {
-        own: port.addresses.clone(),
-        near: world.addresses_but(&port.switch, name),
+        own: port.addresses.iter().cloned().chain(allowed_to(port)).collect(),
+        near: world.addresses_but(&port.switch, name).into_iter().chain(near).collect(),
         far,
         tags: behind.collect(),
         tagged: false,

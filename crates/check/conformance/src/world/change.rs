@@ -548,6 +548,7 @@ impl NumberedWorld {
             && port.requested_hosts.iter().all(|host| self.nodes.contains_key(host))
             && (0..port.addresses.len()).all(distinct)
             && !port.addresses.iter().any(|addresses| self.is_taken(&port.switch, name, addresses))
+            && self.accepts_allowed(name, port)
     }
 }
 

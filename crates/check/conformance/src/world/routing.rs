@@ -67,6 +67,7 @@ impl NumberedWorld {
         let tenants = others.iter().filter_map(|other| self.switches.get(&other.switch));
         let tenants = tenants.chain([switch]).map(|switch| &switch.tenant);
         !self.is_taken(&port.switch, name, &port.address())
+            && !self.is_shared(&port.switch, &port.address())
             && !port.networks.is_empty()
             && (0..port.networks.len()).all(apart)
             && self.ras.get(name).is_none_or(|ra| may_advertise(port, ra))

@@ -92,6 +92,7 @@ impl NumberedWorld {
         let mut all = self.addresses_but(switch, "").into_iter().chain(of_routers);
         others.all(|other| other.ip != server.ip || other.mac == server.mac)
             && !all.any(|other| super::conflict(&other, &address))
+            && !self.is_shared(switch, &address)
     }
 
     /// Whether each zone is of one tenant once a switch belongs to this one.

@@ -4,6 +4,7 @@ mod acl_states;
 mod acl_tracking;
 mod acls;
 mod advertisements;
+mod allowed;
 mod cordoned;
 mod dhcp;
 mod disabled;

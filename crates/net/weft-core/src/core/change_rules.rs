@@ -242,9 +242,8 @@ impl Core {
     fn check_what_stays(&self, rules: &Rules) -> Result<(), CoreError> {
         if rules.conventions() != self.rules.conventions() {
             return Err(refused(
-                "the new rules change FDB, OUTSIDE_NEIGHBOUR, LED, ANNOUNCED, CONFLICTS or OPTION_…, which drivers of switches are \
-                 given when they start; keep \
-                 these constants, or name the rules in the configuration and restart the controller",
+                "the new rules change FDB, OUTSIDE_NEIGHBOUR, LED, SHARED_NEIGHBOUR, ANNOUNCED, CONFLICTS or OPTION_…, which \
+                 drivers of switches are given when they start; keep these constants, or name the rules in the configuration and restart the controller",
             ));
         }
         let nothing = Recorded::new(self.rules.program()).memories();

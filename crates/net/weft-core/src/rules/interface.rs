@@ -140,7 +140,7 @@ impl Interface {
 /// option.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conventions {
-    /// The tables of flows that switches learn: `FDB`, `OUTSIDE_NEIGHBOUR`, `LED`.
+    /// The tables of flows that switches learn: `FDB`, `OUTSIDE_NEIGHBOUR`, `LED`, `SHARED_NEIGHBOUR`.
     pub learned_tables: BTreeSet<u8>,
     /// The table of flows that switches learn from announcements, if the rules have it: `ANNOUNCED`.
     pub watched_tables: BTreeSet<u8>,
@@ -153,7 +153,8 @@ pub struct Conventions {
 impl Conventions {
     pub(super) fn of(program: &Program) -> Result<Conventions, Misfit> {
         let learned = |name| constant(program, name, "a table of learned flows", LEARNED_LAST);
-        let learned_tables = [learned("FDB")?, learned("OUTSIDE_NEIGHBOUR")?, learned("LED")?];
+        let learned_tables =
+            [learned("FDB")?, learned("OUTSIDE_NEIGHBOUR")?, learned("LED")?, learned("SHARED_NEIGHBOUR")?];
         let watched_table = constant(program, "ANNOUNCED", "the table of announcements", LEARNED_LAST)?;
         let conflict_table = constant(program, "CONFLICTS", "the table of address conflicts", LEARNED_LAST)?;
         let option = [

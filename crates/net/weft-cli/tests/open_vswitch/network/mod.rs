@@ -36,6 +36,7 @@ mod rivals;
 mod routers;
 mod secure_host;
 mod secured;
+mod shared_addresses;
 mod sockets;
 mod stacks;
 mod support;
