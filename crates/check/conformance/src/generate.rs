@@ -12,6 +12,7 @@ mod routing;
 mod said;
 mod services;
 mod traffic;
+mod translation;
 
 use flow_simulator::Tunnelled;
 use network_spec::{Form, World, Zone};
@@ -90,6 +91,8 @@ pub struct Size {
     pub dynamic: u64,
     /// The percentage of networks with routers whose ports on physical networks have gateways.
     pub outside: u64,
+    /// The percentage of those whose routers translate addresses there.
+    pub translated: u64,
 }
 
 impl Size {
@@ -118,6 +121,11 @@ impl Size {
         Size { routed: 100, outside: 100, filtered: 20, ..Size::default() }
     }
 
+    /// As [`Size::outside`], and routers translate addresses.
+    pub fn nat() -> Size {
+        Size { translated: 100, filtered: 0, ..Size::outside() }
+    }
+
     /// As [`Size::filtered`], but no port keeps connections.
     pub fn stateless() -> Size {
         Size { stateful: 0, ..Size::filtered() }
@@ -138,6 +146,7 @@ impl Default for Size {
             served: 30,
             dynamic: 0,
             outside: 0,
+            translated: 0,
         }
     }
 }
@@ -201,6 +210,8 @@ struct Style {
     dynamic: bool,
     /// Whether ports of routers on physical networks have gateways.
     outside: bool,
+    /// Whether routers translate addresses there.
+    translated: bool,
 }
 
 struct Generator<'a> {
@@ -223,6 +234,8 @@ struct Generator<'a> {
     says: Random,
     /// For DHCP servers, DNS zones and their clients alone.
     services: Random,
+    /// For address translation alone.
+    nats: Random,
     style: Style,
     world: NumberedWorld,
     steps: Vec<Step>,
@@ -255,6 +268,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut upkeep = Random::new(limits.clone().below(u64::MAX) ^ 6);
     let says = Random::new(limits.clone().below(u64::MAX) ^ 7);
     let mut services = Random::new(limits.clone().below(u64::MAX) ^ 8);
+    let mut nats = Random::new(limits.clone().below(u64::MAX) ^ 10);
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
@@ -294,6 +308,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         served,
         dynamic: served && size.dynamic > 0 && services.chance(size.dynamic),
         outside: Random::new(limits.clone().below(u64::MAX) ^ 9).chance(size.outside),
+        translated: size.translated > 0 && nats.chance(size.translated),
     };
     let style = if style.outside { style.with_gateways() } else { style };
     let style = if relayed { style.with_tunnels_everywhere() } else { style };
@@ -310,6 +325,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         upkeep,
         says,
         services,
+        nats,
         style,
         world,
         steps,
@@ -337,6 +353,7 @@ impl Generator<'_> {
                 Change::DnsZone(name, _) => taken.contains(&Change::NoDnsZone(name.clone())),
                 Change::Route(name, _) => taken.contains(&Change::NoRoute(name.clone())),
                 Change::Policy(name, _) => taken.contains(&Change::NoPolicy(name.clone())),
+                Change::Nat(name, _) => taken.contains(&Change::NoNat(name.clone())),
                 Change::Acl(name, _) => taken.contains(&Change::NoAcl(name.clone())),
                 Change::AddressGroup(name, _) => taken.contains(&Change::NoAddressGroup(name.clone())),
                 Change::PortGroup(name, _) => taken.contains(&Change::NoPortGroup(name.clone())),
@@ -392,6 +409,9 @@ impl Generator<'_> {
             }
         }
         self.routers();
+        if self.style.translated {
+            self.nats();
+        }
         self.advertise();
         self.filters();
         self.serve();
@@ -441,6 +461,15 @@ impl Generator<'_> {
             }
             if self.style.filtered {
                 self.filter();
+            }
+            if self.style.translated {
+                if self.nats.chance(3) {
+                    let changes = self.some_nat();
+                    self.change(changes);
+                }
+                if self.nats.chance(40) {
+                    self.translate();
+                }
             }
             if self.style.routed {
                 self.solicit();

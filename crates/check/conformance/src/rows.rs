@@ -2,6 +2,7 @@
 
 mod filtering;
 mod services;
+mod translation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -125,6 +126,7 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
     }
     routing(world, &mut object);
     services::services(world, &mut object);
+    translation::nats(world, &mut object);
     filtering::filtering(world, kinds, &mut object);
 }
 

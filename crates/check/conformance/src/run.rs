@@ -156,6 +156,8 @@ pub struct Count {
     pub served: u64,
     /// Frames from or to machines whose addresses the rules have given.
     pub given: u64,
+    /// Frames that gateways have translated.
+    pub translated: u64,
     /// What ACLs have done with frames.
     pub filtered: Filtered,
 }
@@ -178,6 +180,7 @@ impl std::ops::AddAssign for Count {
         self.answered += other.answered;
         self.served += other.served;
         self.given += other.given;
+        self.translated += other.translated;
         self.filtered += other.filtered;
     }
 }
@@ -435,6 +438,7 @@ impl Life {
         count.routed += u64::from(model.routed() > 0);
         count.routed_out += u64::from(model.routed() > 0 && !rules.is_empty());
         count.past_silent += u64::from(silent && model.routed() > 0 && !rules.is_empty());
+        count.translated += u64::from(model.translated() > 0);
         count.undeliverable += u64::from(!model.dropped().is_empty());
         count.filtered += Filtered { out: u64::from(!rules.is_empty()), ..Filtered::of(model) };
         // Who relays what routers send is for the rules to choose.

@@ -5,6 +5,7 @@ mod filtering;
 mod routing;
 mod services;
 mod text;
+mod translation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

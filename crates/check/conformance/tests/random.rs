@@ -13,6 +13,8 @@ const SERVED: u64 = 40;
 const DYNAMIC: u64 = 40;
 /// Histories of networks whose routers have gateways.
 const OUTSIDE: u64 = 40;
+/// Histories of networks whose routers translate addresses there.
+const TRANSLATED: u64 = 40;
 
 /// Runs the histories of these seeds, and says how much they have compared.
 fn compared(seeds: Seeds, size: Size) -> Count {
@@ -76,6 +78,15 @@ fn routers_do_what_the_model_says_2() {
 #[test]
 fn gateways_do_what_the_model_says() {
     compared(seeds!("gateways_do_what_the_model_says", OUTSIDE), Size::outside());
+}
+
+#[test]
+#[ignore = "needs the rules of NAT"]
+fn nat_does_what_the_model_says() {
+    let count = compared(seeds!("nat_does_what_the_model_says", TRANSLATED), Size::nat());
+    if count.histories > TRANSLATED / 4 {
+        assert!(count.translated * 20 >= count.sent, "too few frames were translated: {count:?}");
+    }
 }
 
 #[test]

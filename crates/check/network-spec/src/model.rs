@@ -185,6 +185,7 @@ impl Model {
         self.messages.clear();
         self.choices.begin();
         self.tracking.begin();
+        self.nats.begin_frame();
         match at {
             Tap::Vnic { host, port } => {
                 if let Some((from, bytes)) = self.classify(host, port, bytes) {

@@ -40,6 +40,7 @@ impl World {
             of("router_port", "physical-network", self.routers_on_physical_networks()),
             of("router_port", "no-physical-network", self.gateways_without_physical_network()),
             of("router_port", "gateway-without-network", self.gateways_without_bridge()),
+            of("nat", "no-outside", self.translations_nowhere()),
             of("route", "next-hop-far", self.routes_with_far_next_hops()),
             of("route_policy", "next-hop-far", self.policies_with_far_next_hops()),
         ];
@@ -157,6 +158,13 @@ impl World {
             .iter()
             .filter(|(id, port)| self.is_outside(id) && self.gateways(id).len() < port.gateways.len());
         ports.map(|(id, _)| id.as_str()).collect()
+    }
+
+    /// The translations of routers without a port on a physical network.
+    pub(crate) fn translations_nowhere(&self) -> BTreeSet<&str> {
+        let has_outside = |router: &str| self.ports_of_router(router).any(|(id, _)| self.is_outside(id));
+        let nowhere = self.nats.iter().filter(|(_, nat)| !has_outside(&nat.router));
+        nowhere.map(|(id, _)| id.as_str()).collect()
     }
 
     /// The routes with a next hop that is in no network of their router: no packet takes it.

@@ -30,7 +30,9 @@ impl Generator<'_> {
         let Some((one, other)) = self.speakers() else { return };
         let talk = subject(&mut self.acls);
         let changing = *self.acls.pick(&[0, 10, 10, 35]);
+        // Who translates puts fragments together, which the model leaves out.
         if let Talk::Udp(from, to) = talk
+            && !self.style.translated
             && self.acls.chance(12)
         {
             return self.say_large(&one, &other, (from, to));

@@ -102,7 +102,7 @@ impl Generator<'_> {
 }
 
 /// A machine asks for the router, answers its question, or says where it is.
-fn speaks(random: &mut Random, own: &Address, port: &RouterPort) -> Vec<u8> {
+pub(super) fn speaks(random: &mut Random, own: &Address, port: &RouterPort) -> Vec<u8> {
     let is_answer = random.chance(50);
     let dst = if is_answer && random.chance(90) { port.mac } else { BROADCAST };
     let own_ip = if own.ips.is_empty() { port.networks[0].ip } else { *random.pick(&own.ips) };

@@ -39,7 +39,7 @@ pub(super) fn outside_machine(port: &RouterPort, number: u8) -> Address {
 }
 
 /// The address with other last bits.
-fn with_last(ip: IpAddr, last: u8) -> IpAddr {
+pub(super) fn with_last(ip: IpAddr, last: u8) -> IpAddr {
     match ip {
         IpAddr::V4(ip) => {
             let [a, b, c, _] = ip.octets();
@@ -326,9 +326,11 @@ impl Generator<'_> {
         let ports = world.ports_of_router(&name).map(|(port, _)| Change::NoRouterPort(port.to_owned()));
         let routes = world.routes.iter().filter(|(_, route)| route.router == name);
         let policies = world.route_policies.iter().filter(|(_, policy)| policy.router == name);
+        let nats = world.nats.iter().filter(|(_, nat)| nat.router == name);
         ports
             .chain(routes.map(|(route, _)| Change::NoRoute(route.clone())))
             .chain(policies.map(|(policy, _)| Change::NoPolicy(policy.clone())))
+            .chain(nats.map(|(nat, _)| Change::NoNat(nat.clone())))
             .chain([Change::NoRouter(name.clone())])
             .collect()
     }

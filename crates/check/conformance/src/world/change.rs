@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use network_spec::{
-    Acl, AclDefault, Dhcp, DnsZone, Learning, Localnet, Network, Node, Port, Ra, Route, RoutePolicy, Router,
-    RouterPort, Switch, Tunnel, Zone,
+    Acl, AclDefault, Dhcp, DnsZone, Learning, Localnet, Nat, Network, Node, Port, Ra, Route, RoutePolicy,
+    Router, RouterPort, Switch, Tunnel, Zone,
 };
 
 use super::routing::may_advertise;
@@ -65,6 +65,10 @@ pub enum Change {
     Policy(String, RoutePolicy),
     /// Removes a policy.
     NoPolicy(String),
+    /// Adds a translation of addresses.
+    Nat(String, Nat),
+    /// Removes a translation of addresses.
+    NoNat(String),
     /// Adds an ACL.
     Acl(String, Acl),
     /// Removes an ACL.
@@ -113,9 +117,15 @@ impl NumberedWorld {
         if let Change::Port(name, port) = &mut change {
             *port = self.with_given(name, std::mem::take(port));
         }
-        if !self.accepts(&change) {
+        if !self.accepts(&change) || !self.keeps_nats(&change) {
             return false;
         }
+        self.make(change);
+        true
+    }
+
+    /// Makes a valid change.
+    pub(super) fn make(&mut self, change: Change) {
         self.changes += 1;
         match change.clone() {
             Change::Zone(name, zone) => {
@@ -186,6 +196,12 @@ impl NumberedWorld {
             | Change::NoRoute(_)
             | Change::Policy(..)
             | Change::NoPolicy(_) => self.change_routing(change.clone()),
+            Change::Nat(name, nat) => {
+                self.network.nats.insert(name, nat);
+            }
+            Change::NoNat(name) => {
+                self.network.nats.remove(&name);
+            }
             Change::Dhcp(..) | Change::NoDhcp(_) | Change::DnsZone(..) | Change::NoDnsZone(_) => {
                 self.change_services(change.clone());
             }
@@ -228,7 +244,6 @@ impl NumberedWorld {
                 self.network.exhausted.remove(&(host, port));
             }
         }
-        true
     }
 
     /// Makes a change of routers or of what belongs to them.
@@ -449,6 +464,8 @@ impl NumberedWorld {
             Change::NoRoute(name) => self.routes.contains_key(name),
             Change::Policy(_, policy) => self.accepts_policy(policy),
             Change::NoPolicy(name) => self.route_policies.contains_key(name),
+            Change::Nat(name, nat) => self.nats.get(name) != Some(nat),
+            Change::NoNat(name) => self.nats.contains_key(name),
             Change::Advertise(name, ra) => {
                 let port = self.router_ports.get(name);
                 self.ras.get(name) != ra.as_ref()

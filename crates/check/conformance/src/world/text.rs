@@ -38,6 +38,8 @@ impl fmt::Display for Change {
             Change::NoRoute(name) => write!(f, "no route {name}"),
             Change::Policy(name, policy) => write!(f, "policy {name} {policy}"),
             Change::NoPolicy(name) => write!(f, "no policy {name}"),
+            Change::Nat(name, nat) => write!(f, "translation {name} {nat}"),
+            Change::NoNat(name) => write!(f, "no translation {name}"),
             Change::Acl(name, acl) => write!(f, "ACL {name} {acl}"),
             Change::NoAcl(name) => write!(f, "no ACL {name}"),
             Change::AddressGroup(name, addresses) => {
@@ -89,7 +91,7 @@ impl NumberedWorld {
         for (name, policy) in &self.route_policies {
             writeln!(f, "policy {name} (label {:#x}) {policy}", self.labels.port(&of_policy(name)))?;
         }
-        Ok(())
+        self.nats.iter().try_for_each(|(name, nat)| writeln!(f, "translation {name} {nat}"))
     }
 
     fn write_services(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

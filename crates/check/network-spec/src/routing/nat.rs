@@ -40,6 +40,8 @@ type At = (String, String);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nats {
     now: Duration,
+    /// How often the last frame was translated.
+    translated: usize,
     /// By gateway, and by the first packet as it came.
     known: BTreeMap<At, BTreeMap<Tuple, Known>>,
 }
@@ -115,6 +117,11 @@ impl Possible {
 }
 
 impl Nats {
+    /// A frame begins.
+    pub(crate) fn begin_frame(&mut self) {
+        self.translated = 0;
+    }
+
     pub(crate) fn advance(&mut self, time: Duration) {
         self.now += time;
     }
@@ -197,6 +204,15 @@ impl Nats {
         taken.next().map(|(_, known)| certain(known) && !known.ended)
     }
 
+    /// Whether another connection has the same ends inside: a gateway may translate one address after the other, and take both for the same
+    /// in between.
+    fn is_like_another(&self, at: &At, first: Tuple, after: Tuple) -> bool {
+        let between = |first: Tuple, after: Tuple| Tuple { src: first.src, ..after };
+        let others = self.known.get(at).into_iter().flatten().filter(|(other, _)| **other != first);
+        let mut others = others.map(|(other, known)| between(*other, known.after));
+        others.any(|other| other == between(first, after))
+    }
+
     /// The tuples with another source port that a new connection may have: the free ones that are nearest above the port, and the lowest.
     fn others(&self, at: &At, wanted: &Wanted) -> Vec<Tuple> {
         let Ends::Ports(own, to) = wanted.after.ends else { return Vec::new() };
@@ -209,10 +225,17 @@ impl Nats {
             _ => (1024, u16::MAX),
         });
         let with = |port: u16| Tuple { ends: Ends::Ports(port, to), ..wanted.after };
-        let is_free = |port: &u16| self.is_taken(at, with(*port), None).is_none() && *port != own;
-        let above = (own.saturating_add(1).max(least)..=most).filter(is_free).take(TRIED);
-        let lowest = (least..=most).filter(is_free).take(TRIED);
-        let ports: BTreeSet<u16> = above.chain(lowest).collect();
+        // Some that are certain to be free, and before them those that may be.
+        let tried = |ports: std::ops::RangeInclusive<u16>| {
+            let mut free = 0;
+            let tried = ports.take_while(move |port| {
+                free += usize::from(self.is_taken(at, with(*port), None).is_none());
+                free <= TRIED
+            });
+            tried.filter(|port| self.is_taken(at, with(*port), None) != Some(true) && *port != own)
+        };
+        let above = tried(own.saturating_add(1).max(least)..=most);
+        let ports: BTreeSet<u16> = above.chain(tried(least..=most)).collect();
         ports.into_iter().map(with).collect()
     }
 
@@ -245,13 +268,18 @@ impl Nats {
         let taken = self.is_taken(at, wanted.after, forget);
         let mut possible = Vec::new();
         // What has ended keeps its port for a while.
-        let is_doubtful = taken == Some(false) || old.is_some_and(|old| old.known.certain);
+        let is_doubtful = taken == Some(false)
+            || old.is_some_and(|old| old.known.certain)
+            || self.is_like_another(at, first, wanted.after);
         if is_allowed && (taken.is_none() || is_doubtful) {
             possible.push(becomes(wanted.after));
         }
-        if !is_allowed || taken.is_some() || is_doubtful {
+        // Of ports that are said, any will do.
+        let may_be_other = !is_allowed || taken.is_some() || is_doubtful || wanted.ports.is_some();
+        if may_be_other {
             let others = self.others(at, wanted);
-            if others.is_empty() || is_doubtful || wanted.after.protocol == SCTP {
+            let is_out = possible.is_empty() && others.is_empty();
+            if is_out || is_doubtful || wanted.after.protocol == SCTP {
                 possible.push(Possible { forget, ..Possible::only(Fate::Dropped) });
             }
             possible.extend(others.into_iter().map(becomes));
@@ -281,6 +309,11 @@ impl World {
 }
 
 impl Model {
+    /// How often gateways have translated the last injected frame, or an answer to it.
+    pub fn translated(&self) -> usize {
+        self.nats.translated
+    }
+
     /// How many translated connections gateways know.
     pub fn translations(&self) -> usize {
         self.nats.count()
@@ -359,8 +392,8 @@ impl Model {
             Some(Wanted { after: Tuple { src, ..inside.after }, ..inside })
         };
         let mut possible = self.translations_of_tracked(&at, tracked(bytes), &wanted);
-        // Who pretends to be outside may be found out or not.
-        if self.world.is_external(id, packet.src) {
+        // Who pretends to be outside may be found out or not, and the router has nothing to say there.
+        if self.world.is_external(id, packet.src) || self.is_address_of(&at.0, packet.src) {
             possible.push(Possible::only(Fate::Dropped));
         }
         match self.choose_fate(at, possible) {
@@ -399,7 +432,7 @@ impl Model {
                             (known.certain, known.muddled) = (false, true);
                         }
                     }
-                    possible.push(stray());
+                    possible.extend([stray(), Possible::only(Fate::Dropped)]);
                 }
                 possible
             }
@@ -416,11 +449,15 @@ impl Model {
         let of_new = |old: Option<Found>| -> Vec<Possible> {
             let answers = matches!(tuple.ends, Ends::Query { is_request: false, .. });
             let new = wanted(tuple).filter(|_| !answers);
-            let Some(new) = new else { return vec![Possible::only(Fate::Stray)] };
+            let stray = Possible::only(Fate::Stray);
+            let Some(new) = new else {
+                let dropped = segment.answers_first().then_some(Possible::only(Fate::Dropped));
+                return [stray].into_iter().chain(dropped).collect();
+            };
             let mut possible = self.nats.begin(at, tuple, segment, &new, old);
             if segment.answers_first() {
                 // Nobody has asked, so it begins no connection, unless somebody did.
-                possible.push(Possible::only(Fate::Stray));
+                possible.extend([Fate::Stray, Fate::Dropped].map(Possible::only));
             }
             possible
         };
@@ -442,7 +479,7 @@ impl Model {
         }
         if going_on.muddled {
             let know = Some((first, Known { certain: false, ..going_on }));
-            possible.push(Possible { fate: Fate::Stray, forget: None, know });
+            possible.extend([Fate::Stray, Fate::Dropped].map(|fate| Possible { fate, forget: None, know }));
         }
         possible
     }
@@ -461,6 +498,7 @@ impl Model {
             known.remove(&first);
         }
         known.extend(chosen.know);
+        self.nats.translated += usize::from(matches!(chosen.fate, Fate::Becomes(_) | Fate::AboutBecomes(..)));
         chosen.fate
     }
 }

@@ -178,8 +178,8 @@ impl Model {
             }
         }
         if port.has(packet.dst) || self.is_address_of(&port.router, packet.dst) {
-            if let Some(id) = self.external_port(port, &packet).filter(|_| may_translate) {
-                return self.receive_external(sent, port, &packet, &id, out);
+            if may_translate && self.is_for_gateway(port, &packet) {
+                return self.receive_external(sent, port, &packet, out);
             }
             return self.receive(sent, port, &packet, sent.bytes, out);
         }
@@ -228,13 +228,13 @@ impl Model {
         self.send_on(&Sent { frame: &frame, bytes, ..*sent }, port, &packet, out)
     }
 
-    /// The port on a physical network where an address of a router is an external one too, for a packet from inside. The router answers
-    /// echo requests itself.
-    fn external_port(&self, port: &RouterPort, packet: &Routed) -> Option<String> {
-        let from_outside = self.outside_id(port).is_some();
-        let ports = self.world.ports_of_router(&port.router).filter(|(_, other)| other.has(packet.dst));
-        let mut external = ports.filter(|(id, _)| self.world.is_external(id, packet.dst));
-        external.next().filter(|_| !from_outside && !packet.asks_for_echo()).map(|(id, _)| id.to_owned())
+    /// Whether a packet from inside for an address of the router is for the gateway, since the address is an external one too. The router
+    /// answers echo requests itself.
+    fn is_for_gateway(&self, port: &RouterPort, packet: &Routed) -> bool {
+        let is_external = |id: &str| self.world.is_external(id, packet.dst);
+        let from_outside = self.outside_id(port).is_some_and(|id| is_external(&id));
+        let mut ports = self.world.ports_of_router(&port.router).filter(|(_, other)| other.has(packet.dst));
+        !from_outside && !packet.asks_for_echo() && ports.any(|(id, _)| is_external(id))
     }
 
     /// A packet from inside to an address of the router that is an external one too. If nothing takes it, its sender may hear of it or not.
@@ -243,18 +243,13 @@ impl Model {
         sent: &Sent<'_>,
         port: &RouterPort,
         packet: &Routed,
-        egress: &str,
         out: &mut Vec<Arrival>,
     ) -> Result<(), Why> {
         if packet.hops <= 1 {
             self.may_owe(sent, port, packet, &[Notice::Closed, Notice::Expired]);
             return Err(Why::Expired);
         }
-        let bytes = packet.forwarded(sent.bytes);
-        let unsent = match self.leave_by_gateway(sent.host, egress) {
-            Some(host) => self.turn_back(sent, &host, egress, (packet, &bytes), out),
-            None => Err(Why::Unresolved.into()),
-        };
+        let unsent = self.send(sent, &port.router, packet, packet.forwarded(sent.bytes), out);
         unsent.map_err(|unsent| {
             if unsent.why == Why::Translation {
                 self.may_owe(sent, port, packet, &[Notice::Closed]);

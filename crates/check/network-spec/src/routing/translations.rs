@@ -157,6 +157,11 @@ impl World {
         networks.iter().any(|network| network.contains(ip)) && self.is_external(id, ip)
     }
 
+    /// The address that a machine inside has outside by a port of its router; none if it keeps its own.
+    pub fn external_of(&self, id: &str, ip: IpAddr) -> Option<IpAddr> {
+        self.nat_of_source(id, ip).map(|nat| nat.kind.address_for(ip))
+    }
+
     /// The row that translates a source at a port: that of its own address, or else the longest prefix.
     pub(super) fn nat_of_source(&self, id: &str, source: IpAddr) -> Option<&Nat> {
         let covering =
