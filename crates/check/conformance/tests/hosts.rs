@@ -24,6 +24,7 @@ const SIZE: Size = Size {
     served: 30,
     dynamic: 0,
     outside: 0,
+    translated: 0,
 };
 
 fn of_host(contents: &Contents, host: &str) -> BTreeSet<(String, Row)> {

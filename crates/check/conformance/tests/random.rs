@@ -81,11 +81,11 @@ fn gateways_do_what_the_model_says() {
 }
 
 #[test]
-#[ignore = "needs the rules of NAT"]
+#[ignore = "the model leaves out what is said of packets that turn round (seed 28) and damaged ICMPv6 errors (seed 21)"]
 fn nat_does_what_the_model_says() {
     let count = compared(seeds!("nat_does_what_the_model_says", TRANSLATED), Size::nat());
     if count.histories > TRANSLATED / 4 {
-        assert!(count.translated * 20 >= count.sent, "too few frames were translated: {count:?}");
+        assert!(count.translated * 100 >= count.sent, "too few frames were translated: {count:?}");
     }
 }
 

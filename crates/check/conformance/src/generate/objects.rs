@@ -43,6 +43,7 @@ impl Generator<'_> {
         let zones: Vec<String> = self.world.zones.keys().cloned().collect();
         let zone = if self.style.one_zone { String::new() } else { self.random.pick(&zones).clone() };
         let mapped = *self.random.pick(&[80, 80, 100, 0]);
+        let mapped = if self.style.translated { 95 } else { mapped };
         let mut mappings: Vec<(String, String)> = Vec::new();
         let mut bridges = NETWORKS.map(|(_, bridge)| bridge);
         if self.random.chance(20) {

@@ -53,13 +53,13 @@ impl Generator<'_> {
         all.map(|(name, port)| (name.clone(), port.clone())).collect()
     }
 
-    /// The machines behind a router that are somewhere, with the router's MAC there.
+    /// The machines behind a router, with the router's MAC there.
     fn machines_inside(&self, router: &str) -> Vec<(String, Address, IpAddr, [u8; 6])> {
         let world = &self.world;
         let mut all = Vec::new();
         for (_, port) in world.ports_of_router(router).filter(|(_, port)| port.gateways.is_empty()) {
             for (name, machine) in world.ports_of(&port.switch) {
-                for address in machine.addresses.iter().filter(|_| world.location(name).is_some()) {
+                for address in &machine.addresses {
                     let near = |ip: &&IpAddr| port.networks.iter().any(|network| network.contains(**ip));
                     let ips = address.ips.iter().filter(near);
                     all.extend(ips.map(|ip| (name.to_owned(), address.clone(), *ip, port.mac)));
@@ -168,7 +168,8 @@ impl Generator<'_> {
             return None;
         }
         let (id, port) = self.nats.pick(&ports).clone();
-        let machines = self.machines_inside(&port.router);
+        let mut machines = self.machines_inside(&port.router);
+        machines.retain(|(name, ..)| self.world.location(name).is_some());
         if machines.is_empty() {
             return None;
         }
@@ -195,7 +196,7 @@ impl Generator<'_> {
 
     /// The machine inside asks, and is answered; somebody may complain.
     fn ask_outside(&mut self, scene: &Scene) {
-        let talk = self.talk();
+        let talk = self.any_talk();
         let to = self.far(scene.outside.end.ip);
         let inside = scene.inside.end;
         let outside = End { ip: to, ..scene.outside.end };
@@ -223,7 +224,7 @@ impl Generator<'_> {
         let from = self.far(scene.outside.end.ip);
         let client = End { ip: from, ..scene.outside.end };
         let asked = End { ip: to, ..scene.inside.end };
-        let mut talk = self.talk();
+        let mut talk = self.any_talk();
         let mut inside = talk;
         if let Some((protocol, outside_port, inside_port)) = ports
             && self.nats.chance(85)
@@ -253,7 +254,7 @@ impl Generator<'_> {
         let one = scene.inside.end;
         let Some((to, internal, ports)) = self.published(&scene.port, one.ip) else { return };
         let asked = End { ip: to, ..one };
-        let mut talk = self.talk();
+        let mut talk = self.any_talk();
         let mut inside = talk;
         if let Some((protocol, outside_port, inside_port)) = ports
             && self.nats.chance(85)
@@ -288,7 +289,7 @@ impl Generator<'_> {
         }
     }
 
-    fn talk(&mut self) -> Talk {
+    fn any_talk(&mut self) -> Talk {
         subject(&mut self.nats)
     }
 
