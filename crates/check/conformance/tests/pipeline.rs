@@ -25,8 +25,11 @@ const SERVERS: [&str; 3] =
 
 /// The files of rules whose flows are about IP addresses that ports are allowed besides their own: a description has no word for their masks
 /// either, so these networks have none.
-const ALLOWED: [&str; 2] =
-    ["logical/port_security/allowed_security.nlog", "logical/routing/shared_neighbours.nlog"];
+const ALLOWED: [&str; 3] = [
+    "logical/port_security/allowed_security.nlog",
+    "logical/routing/shared_neighbours.nlog",
+    "physical/unlabelled_announcements.nlog",
+];
 
 /// The files of rules whose flows are about router ports with gateways.
 const GATEWAYS: [&str; 3] =
