@@ -31,6 +31,18 @@ impl Said {
     }
 }
 
+/// What is compared where routers translate IPv6: Open vSwitch damages the errors of `ICMPv6` that it translates, and a damaged one is no
+/// message that anybody reads.
+pub fn undamaged(all: Vec<Saying>) -> Vec<Saying> {
+    const ETHERTYPE: std::ops::Range<usize> = 12..14;
+    const IPV6: [u8; 2] = [0x86, 0xdd];
+    let is_whole = |(_, said): &Saying| match said {
+        Said::Heard(heard) => heard.addresses.0.is_ipv4() || !matches!(heard.says, Says::Error { .. }),
+        Said::Frame(bytes) => bytes.get(ETHERTYPE) != Some(&IPV6[..]),
+    };
+    all.into_iter().filter(is_whole).collect()
+}
+
 /// Something that arrives, and where.
 pub type Saying = (crate::Place, Said);
 

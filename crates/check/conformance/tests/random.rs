@@ -81,7 +81,6 @@ fn gateways_do_what_the_model_says() {
 }
 
 #[test]
-#[ignore = "the model leaves out what is said of packets that turn round (seed 28) and damaged ICMPv6 errors (seed 21)"]
 fn nat_does_what_the_model_says() {
     let count = compared(seeds!("nat_does_what_the_model_says", TRANSLATED), Size::nat());
     if count.histories > TRANSLATED / 4 {

@@ -148,15 +148,15 @@ impl Model {
         for (host, port, bytes) in std::mem::take(&mut self.messages.straight) {
             self.hand_over(&host, &port, &bytes, &mut out);
         }
-        for (host, switch, bytes) in std::mem::take(&mut self.messages.outside) {
-            self.say_outside(&host, &switch, &bytes, &mut out);
-        }
         while let Some(owed) = self.messages.owed.pop_front() {
             let Some(received) = Received::read(&owed.bytes) else { continue };
             match &owed.by {
                 By::Router { router, switch } => self.send_error(&owed, &received, router, switch, &mut out),
                 By::Acls(direction) => self.send_rejection(&owed, &received, *direction, &mut out),
             }
+        }
+        for (host, switch, bytes) in std::mem::take(&mut self.messages.outside) {
+            self.say_outside(&host, &switch, &bytes, &mut out);
         }
         self.cross_networks(&mut out);
         out.sort();

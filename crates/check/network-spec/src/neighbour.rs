@@ -130,6 +130,32 @@ fn advertise(answer: &mut [u8], target: Ipv6Addr, packet: &Packet<Ipv6Addr>, fla
     answer[icmp + 2..icmp + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
+/// The question for the MAC of an address: an ARP request (RFC 826), or a neighbour solicitation to the group of the address (RFC 4861, 7.2.2);
+/// none between two versions of IP.
+pub(crate) fn question(mac: Mac, from: IpAddr, target: IpAddr) -> Option<Vec<u8>> {
+    match (from, target) {
+        (IpAddr::V4(from), IpAddr::V4(target)) => {
+            let header = [&[0xff; 6][..], &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
+            Some([&header[..], &mac, &from.octets(), &[0; 6], &target.octets()].concat())
+        }
+        (IpAddr::V6(from), IpAddr::V6(target)) => Some(solicitation(mac, from, target)),
+        _ => None,
+    }
+}
+
+fn solicitation(mac: Mac, from: Ipv6Addr, target: Ipv6Addr) -> Vec<u8> {
+    const ICMPV6: u8 = 58;
+    const SOLICITATION: u8 = 135;
+    let [.., a, b, c] = target.octets();
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]));
+    // The option of the sender's link-layer address follows the target.
+    let mut message = [&[SOLICITATION, 0, 0, 0, 0, 0, 0, 0][..], &target.octets(), &[1, 1], &mac].concat();
+    let ip = [&[0x60, 0, 0, 0, 0, 32, ICMPV6, 255][..], &from.octets(), &group.octets()].concat();
+    let sum = checksum(&ip, &message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    [&[0x33, 0x33, 0xff, a, b, c][..], &mac, &[0x86, 0xdd], &ip, &message].concat()
+}
+
 /// Writes the MAC into the options of the former solicitation. Open vSwitch gives the first option the type of a target
 /// link-layer address, whatever its length; the MAC itself it writes only into an option of the length of one.
 fn write_target(options: &mut [u8], mac: Mac) {

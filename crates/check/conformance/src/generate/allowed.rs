@@ -34,14 +34,15 @@ impl Generator<'_> {
         all
     }
 
-    /// An address that several ports may be allowed, or a prefix, which may hold addresses that others have.
+    /// An address that several ports may be allowed, or a prefix, which may hold addresses that others have. Routers follow announcements of
+    /// addresses, which the model does not know; they follow none of prefixes.
     fn allowed_prefix(&mut self) -> Network {
         let number = self.shared.below(3) as u8 + 1;
         let v4 = |a, b, length| Network::of(Ipv4Addr::new(10, a, 0, b), length).prefix();
         let v6 = |a, b, length| Network::of(Ipv6Addr::new(a, 0, 0, 0, 0, 0, 0, b), length).prefix();
         match self.shared.below(12) {
-            0..3 => v4(99, number, 32),
-            3..5 => v6(0xfd99, number.into(), 128),
+            0..3 => v4(99, number, if self.style.routed { 31 } else { 32 }),
+            3..5 => v6(0xfd99, number.into(), if self.style.routed { 127 } else { 128 }),
             5 => v4(98, 0, 16),
             6 => v4(0, number * 4, 30),
             7 => v6(0xfd98, 0, 32),

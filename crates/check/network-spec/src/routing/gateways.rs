@@ -12,15 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use frame_builder::{
-    ARP, Arp, BROADCAST, ICMPV6, IPV6, Ipv6, SOLICITATION, arp, ethernet, icmpv6, link_layer, neighbour,
-    solicited_node,
-};
-
 use super::objects::{Network, RouterPort};
 use crate::frame::{Body, Frame, Payload, is_group};
 use crate::model::{Arrival, Sent};
-use crate::neighbour::{Question, ROUTER};
+use crate::neighbour::{Question, ROUTER, question};
 use crate::world::{Encap, Mac};
 use crate::{Model, World};
 
@@ -210,24 +205,6 @@ fn is_answer(frame: &Frame) -> bool {
     }
 }
 
-/// An ARP request (RFC 826), or a neighbour solicitation to the group of the target (RFC 4861, 7.2.2).
-fn question(mac: Mac, from: IpAddr, target: IpAddr) -> Vec<u8> {
-    const REQUEST: u16 = 1;
-    const SOURCE_ADDRESS: u8 = 1;
-    match (from, target) {
-        (IpAddr::V4(from), IpAddr::V4(target)) => {
-            let request = Arp { operation: REQUEST, sender: (mac, from), target: ([0; 6], target) };
-            ethernet(BROADCAST, mac, ARP, &arp(request))
-        }
-        (IpAddr::V6(from), IpAddr::V6(target)) => {
-            let (group, to) = solicited_node(target);
-            let message = neighbour(SOLICITATION, 0, target, &link_layer(SOURCE_ADDRESS, mac));
-            ethernet(to, mac, IPV6, &Ipv6::new(from, group, ICMPV6).packet(&icmpv6(message, from, group)))
-        }
-        _ => Vec::new(),
-    }
-}
-
 impl Model {
     /// Whether a host is the active gateway of a router's port, as it sees it.
     fn leads(&self, host: &str, id: &str) -> bool {
@@ -360,7 +337,7 @@ impl Model {
         let Some(port) = self.world.router_ports.get(id) else { return false };
         let Some(own) = port.networks.iter().find(|network| network.contains(target)) else { return false };
         if crate::messages::may_be_answered(about) {
-            let bytes = question(port.mac, own.ip, target);
+            let bytes = question(port.mac, own.ip, target).unwrap_or_default();
             let switch = port.switch.clone();
             self.messages.ask_outside(host, &switch, bytes);
         }

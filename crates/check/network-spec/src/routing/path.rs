@@ -373,7 +373,7 @@ impl Model {
             return self.turn_back(sent, &host, egress, (packet, &bytes), out);
         }
         let Some(mac) = self.neighbour_outside(&host, egress, hop) else {
-            let asks = self.ask_outside(&host, egress, packet.dst, sent.bytes);
+            let asks = self.ask_outside(&host, egress, packet.dst, &bytes);
             return Err(unsent((!asks && host == sent.host).then_some(Notice::Unreachable)));
         };
         let port = self.world.router_ports[egress].clone();
