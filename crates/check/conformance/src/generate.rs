@@ -257,7 +257,7 @@ impl Style {
 
     /// The same, with enough physical networks. Hosts change together: what they have of each other's neighbours is not said meanwhile.
     fn with_gateways(self) -> Style {
-        Style { physical: 60, one_by_one: 0, ..self }
+        Style { physical: 60, one_by_one: 0, migrating: 0, ..self }
     }
 }
 

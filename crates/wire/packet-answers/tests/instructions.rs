@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use openflow_rs::{Actions, Field, Match, Subfield};
 use packet_answers::{
     Advertisement, Announcement, Answered, Ask, Check, ErrorAsk, Instruction, Malformed, Operand, Preference,
-    Probe, Query, Readiness, Resolution, Reason, Receiver, Silence, Solicitation, Tunnels,
+    Probe, Query, Readiness, Reason, Receiver, Resolution, Silence, Solicitation, Tunnels,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -44,7 +44,10 @@ fn a_packet_of_ipv6_asks_by_neighbour_discovery() {
     // To the group of the last three bytes (RFC 4291, 2.7.1), a solicitation for the address.
     assert_eq!(got.frame.get(..6), Some(&[0x33, 0x33, 0xff, 0, 0, 7][..]));
     assert_eq!(got.frame.get(54), Some(&135));
-    assert_eq!(got.frame.get(62..78), Some(&"2001:db8::7".parse::<std::net::Ipv6Addr>().unwrap().octets()[..]));
+    assert_eq!(
+        got.frame.get(62..78),
+        Some(&"2001:db8::7".parse::<std::net::Ipv6Addr>().unwrap().octets()[..])
+    );
 }
 
 #[test]

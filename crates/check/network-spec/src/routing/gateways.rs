@@ -26,7 +26,7 @@ const NEIGHBOUR_AGE: Duration = Duration::from_mins(5);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outside {
     now: Duration,
-    /// The MACs of neighbours, and until when they are believed, by gateway, router's port and address.
+    /// The MACs of neighbours, and until when they are believed, by gateway, switch and address: all routers there know them.
     neighbours: BTreeMap<(String, String, IpAddr), (Mac, Duration)>,
     /// The gateways that have been active for a port: (gateway, port).
     led: BTreeSet<(String, String)>,
@@ -36,7 +36,7 @@ impl Outside {
     /// Forgets what nobody is there any more to know, and what was known of ports that are others now.
     pub(crate) fn revise(&mut self, world: &World, others: &BTreeSet<String>) {
         let stays = |host: &str, port: &str| world.gateways(port).contains(&host) && !others.contains(port);
-        self.neighbours.retain(|(host, port, _), _| stays(host, port));
+        self.neighbours.retain(|(host, switch, _), _| world.is_gateway_on(host, switch));
         self.led.retain(|(host, port)| stays(host, port));
     }
 
@@ -46,13 +46,13 @@ impl Outside {
         self.neighbours.retain(|_, (_, until)| *until >= now);
     }
 
-    fn find(&self, host: &str, port: &str, ip: IpAddr) -> Option<Mac> {
-        self.neighbours.get(&(host.to_owned(), port.to_owned(), ip)).map(|(mac, _)| *mac)
+    fn find(&self, host: &str, switch: &str, ip: IpAddr) -> Option<Mac> {
+        self.neighbours.get(&(host.to_owned(), switch.to_owned(), ip)).map(|(mac, _)| *mac)
     }
 
-    fn hear(&mut self, host: &str, port: &str, (ip, mac): (IpAddr, Mac)) {
+    fn hear(&mut self, host: &str, switch: &str, (ip, mac): (IpAddr, Mac)) {
         let until = self.now + NEIGHBOUR_AGE;
-        self.neighbours.insert((host.to_owned(), port.to_owned(), ip), (mac, until));
+        self.neighbours.insert((host.to_owned(), switch.to_owned(), ip), (mac, until));
     }
 }
 
@@ -227,7 +227,7 @@ impl Model {
             let question = Question::read(sent.frame).filter(|question| is_own(question.target()));
             if let Some(question) = question {
                 if let Some(said) = says(sent.frame, &port.networks) {
-                    self.outside.hear(sent.host, &id, said);
+                    self.outside.hear(sent.host, &port.switch, said);
                 }
                 if self.leads(sent.host, &id) {
                     let answer = question.answer(sent.bytes, port.mac, ROUTER);
@@ -252,7 +252,7 @@ impl Model {
                 self.copy_to(sent.host, &other);
             }
             if let Some(said) = says(sent.frame, &port.networks).filter(|_| told || other == sent.host) {
-                self.outside.hear(&other, id, said);
+                self.outside.hear(&other, &port.switch, said);
             }
         }
     }
@@ -347,6 +347,6 @@ impl Model {
     /// The MAC of a next hop on the physical network of a router's port, as a gateway knows it.
     pub(crate) fn neighbour_outside(&self, host: &str, id: &str, ip: IpAddr) -> Option<Mac> {
         let switch = &self.world.router_ports.get(id)?.switch;
-        self.world.declared_outside(switch, ip).or_else(|| self.outside.find(host, id, ip))
+        self.world.declared_outside(switch, ip).or_else(|| self.outside.find(host, switch, ip))
     }
 }
