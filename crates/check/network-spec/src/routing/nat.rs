@@ -136,7 +136,9 @@ impl Nats {
         for ((router, _), known) in &mut self.known {
             let kept = |one: &(String, String, Nat)| after.0.contains(one);
             if !before.0.iter().filter(|(_, _, nat)| nat.router == *router).all(kept) {
-                known.values_mut().for_each(|known| known.certain = false);
+                for one in known.values_mut() {
+                    one.certain = false;
+                }
             }
         }
     }
@@ -181,13 +183,12 @@ impl Nats {
     /// The connection of a packet, in either direction.
     fn find(&self, at: &At, tuple: Tuple) -> Option<Found> {
         let known = self.known.get(at)?;
-        let (first, known, to, is_reply) = match known.get(&tuple) {
-            Some(known) => (tuple, *known, known.after, false),
-            None => {
-                let is_it = |(_, known): &(&Tuple, &Known)| known.after.reversed() == tuple;
-                let (first, known) = known.iter().find(is_it)?;
-                (*first, *known, first.reversed(), true)
-            }
+        let (first, known, to, is_reply) = if let Some(known) = known.get(&tuple) {
+            (tuple, *known, known.after, false)
+        } else {
+            let is_it = |(_, known): &(&Tuple, &Known)| known.after.reversed() == tuple;
+            let (first, known) = known.iter().find(is_it)?;
+            (*first, *known, first.reversed(), true)
         };
         let certain = known.certain && self.now.saturating_sub(known.seen) <= LASTING;
         Some(Found { first, known: Known { certain, ..known }, to, is_reply })
