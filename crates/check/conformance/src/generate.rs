@@ -273,8 +273,8 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut upkeep = Random::new(limits.clone().below(u64::MAX) ^ 6);
     let says = Random::new(limits.clone().below(u64::MAX) ^ 7);
     let mut services = Random::new(limits.clone().below(u64::MAX) ^ 8);
-    let mut nats = Random::new(limits.clone().below(u64::MAX) ^ 10);
-    let mut shared = Random::new(limits.clone().below(u64::MAX) ^ 11);
+    let mut nats = Random::new(limits.clone().below(u64::MAX) ^ 0xa);
+    let mut shared = Random::new(limits.clone().below(u64::MAX) ^ 0xb);
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);

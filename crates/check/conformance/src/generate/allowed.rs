@@ -59,7 +59,7 @@ pub(super) fn allowed_to(port: &Port) -> Vec<Address> {
     let at = |allowed: &Allowed, mac: Mac| {
         let inside = allowed.ips.iter().map(|network| inside(*network));
         // Some of its own, which it may not use everywhere.
-        let own = port.addresses.iter().flat_map(|address| address.ips.first().copied());
+        let own = port.addresses.iter().filter_map(|address| address.ips.first().copied());
         Address { mac, ips: inside.chain(own).collect() }
     };
     let macs = |allowed: &Allowed| match allowed.mac {

@@ -26,6 +26,9 @@ struct Scene {
     external: IpAddr,
 }
 
+/// An external address, the one inside, and the protocol with the ports of both if these matter.
+type Published = (IpAddr, IpAddr, Option<(u8, u16, u16)>);
+
 impl Generator<'_> {
     /// Rows at the start.
     pub(super) fn nats(&mut self) {
@@ -104,9 +107,10 @@ impl Generator<'_> {
         let alike: Vec<Network> = alike.copied().collect();
         let number = self.nats.below(6) as u8;
         if alike.is_empty() || self.nats.chance(15) {
-            return Some(match is_ipv4 {
-                true => Ipv4Addr::new(198, 18, 0, number).into(),
-                false => Ipv6Addr::new(0x2001, 0xdb8, 6, 0, 0, 0, 0, number.into()).into(),
+            return Some(if is_ipv4 {
+                Ipv4Addr::new(198, 18, 0, number).into()
+            } else {
+                Ipv6Addr::new(0x2001, 0xdb8, 6, 0, 0, 0, 0, number.into()).into()
             });
         }
         let network = *self.nats.pick(&alike);
@@ -295,11 +299,7 @@ impl Generator<'_> {
 
     /// An external address of a router's port that leads inside, to whom, and by which protocol and ports if that matters; now and then
     /// one that does not.
-    fn published(
-        &mut self,
-        port: &RouterPort,
-        like: IpAddr,
-    ) -> Option<(IpAddr, IpAddr, Option<(u8, u16, u16)>)> {
+    fn published(&mut self, port: &RouterPort, like: IpAddr) -> Option<Published> {
         let of_router = self.world.nats.values().filter(|nat| nat.router == port.router);
         let mut all = Vec::new();
         for nat in of_router.filter(|nat| nat.kind.external().0.is_ipv4() == like.is_ipv4()) {

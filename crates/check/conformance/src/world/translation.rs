@@ -58,8 +58,11 @@ pub(super) fn except_of(nat: &Nat) -> Option<&String> {
     if let NatKind::Snat { except, .. } = &nat.kind { except.as_ref() } else { None }
 }
 
+/// A router, an external address, and the protocol and the port of it that are meant, if not all are.
+type Claim = (String, IpAddr, Option<(u8, u16)>);
+
 /// What of an address outside goes inside by a row: two rows may not say it of the same.
-fn claim(nat: &Nat) -> Option<(String, IpAddr, Option<(u8, u16)>)> {
+fn claim(nat: &Nat) -> Option<Claim> {
     let of = |ip: IpAddr, what| Some((nat.router.clone(), ip, what));
     match &nat.kind {
         NatKind::Snat { .. } => None,
