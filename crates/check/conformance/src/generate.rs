@@ -94,6 +94,8 @@ pub struct Size {
     pub outside: u64,
     /// The percentage of those whose routers translate addresses there.
     pub translated: u64,
+    /// Whether ports may be allowed addresses beside their own.
+    pub shared: bool,
 }
 
 impl Size {
@@ -148,6 +150,7 @@ impl Default for Size {
             dynamic: 0,
             outside: 0,
             translated: 0,
+            shared: true,
         }
     }
 }
@@ -313,7 +316,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         maintaining: *upkeep.pick(&[0, 0, 4, 12]),
         served,
         dynamic: served && size.dynamic > 0 && services.chance(size.dynamic),
-        allowed: *shared.pick(&[0, 0, 30, 70]),
+        allowed: if size.shared { *shared.pick(&[0, 0, 30, 70]) } else { 0 },
         outside: Random::new(limits.clone().below(u64::MAX) ^ 9).chance(size.outside),
         translated: size.translated > 0 && nats.chance(size.translated),
     };

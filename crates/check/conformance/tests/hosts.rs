@@ -25,6 +25,7 @@ const SIZE: Size = Size {
     dynamic: 0,
     outside: 0,
     translated: 0,
+    shared: true,
 };
 
 fn of_host(contents: &Contents, host: &str) -> BTreeSet<(String, Row)> {

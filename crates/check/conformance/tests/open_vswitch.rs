@@ -53,7 +53,7 @@ fn hosts_with_routers_do_in_open_vswitch_what_they_do_here() {
 /// relay, and on that of the others they leave for one.
 #[test]
 fn relays_do_in_open_vswitch_what_they_do_here() {
-    let tally = tally(RELAYED, Size { served: 0, ..Size::routed() });
+    let tally = tally(RELAYED, Size { served: 0, shared: false, ..Size::routed() });
     assert!(
         tally.to_relays >= 20 && tally.by_relays >= 4,
         "too few frames met a relay; look for other seeds: {tally:?}"
