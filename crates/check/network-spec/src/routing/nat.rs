@@ -530,7 +530,7 @@ fn tracked(bytes: &[u8]) -> Tracked {
     Headers::read(&frame, bytes).tracked(&frame, bytes)
 }
 
-/// The tuple by which connections are told apart. Whether the ports of SCTP are is not said.
+/// The tuple that tells connections apart. The specification leaves open whether ports of SCTP belong to it.
 fn read(tuple: Tuple) -> Tuple {
     if tuple.protocol == SCTP { Tuple { ends: Ends::Machines, ..tuple } } else { tuple }
 }
