@@ -32,7 +32,7 @@ mod stage;
 mod tuple;
 mod verdict;
 
-pub(crate) use checksum::{checksum_of, is_intact, is_intact_between};
+pub(crate) use checksum::{checksum_of, is_intact, is_intact_between, octets};
 pub(crate) use headers::{Headers, Segment, Tracked, upper_layer};
 pub use objects::{
     Acl, AclAction, AclPlace, AclProtocol, Default as AclDefault, Direction, EtherType, PacketMatch, Peers,

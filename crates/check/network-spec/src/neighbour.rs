@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::acl::checksum_of;
 use crate::frame::{Arp, Body, Frame, Neighbour, Packet, Payload, is_group};
 use crate::world::Mac;
 
@@ -191,13 +192,5 @@ fn write_type(options: &mut [u8]) {
 /// The checksum of an `ICMPv6` message. Length and protocol are those of the IP header. With extension headers this is
 /// wrong, but it is what Open vSwitch computes.
 fn checksum(ip: &[u8], message: &[u8]) -> u16 {
-    let pseudo = [&ip[8..40], &ip[4..6], &[0, ip[6]]].concat();
-    let words = |bytes: &[u8]| -> u32 {
-        bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum()
-    };
-    let mut sum = words(&pseudo) + words(message);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    checksum_of(&[&ip[8..40], &ip[4..6], &[0, ip[6]], message])
 }

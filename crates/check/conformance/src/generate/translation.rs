@@ -224,9 +224,29 @@ impl Generator<'_> {
 
     /// A machine outside asks for an external address, and the machine inside answers.
     fn ask_inside(&mut self, scene: &Scene) {
-        let Some((to, internal, ports)) = self.published(&scene.port, scene.inside.end.ip) else { return };
-        let from = self.far(scene.outside.end.ip);
-        let client = End { ip: from, ..scene.outside.end };
+        let Some(published) = self.published(&scene.port, scene.inside.end.ip) else { return };
+        let client = End { ip: self.far(scene.outside.end.ip), ..scene.outside.end };
+        self.ask_external(scene, &scene.outside, (client, client), published);
+    }
+
+    /// A machine inside asks for an external address of its router.
+    fn turn_round(&mut self, scene: &Scene) {
+        let one = scene.inside.end;
+        let Some(published) = self.published(&scene.port, one.ip) else { return };
+        let (to, ..) = published;
+        let covered = scene.external != one.ip;
+        let seen = End { ip: if covered { scene.external } else { to }, ..one };
+        self.ask_external(scene, &scene.inside, (one, seen), published);
+    }
+
+    /// A client asks for an external address. The machine that gets it answers whom it sees.
+    fn ask_external(
+        &mut self,
+        scene: &Scene,
+        asker: &Speaker,
+        (client, seen): (End, End),
+        (to, internal, ports): Published,
+    ) {
         let asked = End { ip: to, ..scene.inside.end };
         let mut talk = self.any_talk();
         let mut inside = talk;
@@ -242,39 +262,7 @@ impl Generator<'_> {
             let asks = number == 0 || self.nats.chance(40);
             let flags = self.flags(number, asks);
             if asks {
-                self.speak(&scene.outside, say(client, asked, talk, true, flags));
-            } else if let Some(machine) = &machine {
-                self.speak(machine, say(machine.end, client, inside, false, flags));
-            }
-            if let Some(machine) = machine.as_ref().filter(|_| self.nats.chance(15) && from.is_ipv4()) {
-                let about = say(client, machine.end, inside, true, ACK);
-                self.speak(machine, error(machine.end, client, &about, 3));
-            }
-        }
-    }
-
-    /// A machine inside asks for an external address of its router.
-    fn turn_round(&mut self, scene: &Scene) {
-        let one = scene.inside.end;
-        let Some((to, internal, ports)) = self.published(&scene.port, one.ip) else { return };
-        let asked = End { ip: to, ..one };
-        let mut talk = self.any_talk();
-        let mut inside = talk;
-        if let Some((protocol, outside_port, inside_port)) = ports
-            && self.nats.chance(85)
-        {
-            let own = *self.nats.pick(&[1, 5000, 5001, 6000]);
-            let with = |port| if protocol == TCP { Talk::Tcp(own, port) } else { Talk::Udp(own, port) };
-            (talk, inside) = (with(outside_port), with(inside_port));
-        }
-        let machine = self.speaker_of(&scene.port.router, internal);
-        let covered = scene.external != one.ip;
-        let seen = End { ip: if covered { scene.external } else { to }, ..one };
-        for number in 0..2 + self.nats.below(3) {
-            let asks = number == 0 || self.nats.chance(40);
-            let flags = self.flags(number, asks);
-            if asks {
-                self.speak(&scene.inside, say(one, asked, talk, true, flags));
+                self.speak(asker, say(client, asked, talk, true, flags));
             } else if let Some(machine) = &machine {
                 self.speak(machine, say(machine.end, seen, inside, false, flags));
             }

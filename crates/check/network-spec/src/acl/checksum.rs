@@ -23,11 +23,15 @@ pub(crate) fn checksum_of(parts: &[&[u8]]) -> u16 {
 
 /// Whether a payload of IP is intact, whose checksum covers the addresses too (RFC 9293, 3.1; RFC 8200, 8.1).
 pub(crate) fn is_intact_between((src, dst): (IpAddr, IpAddr), protocol: u8, payload: &[u8]) -> bool {
-    let octets = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    };
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes();
     // All parts but the last have even lengths.
     is_intact(&[&octets(src), &octets(dst), &length, &[0, 0, 0, protocol], payload])
+}
+
+/// The bytes of an address.
+pub(crate) fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
 }

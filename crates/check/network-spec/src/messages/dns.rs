@@ -16,6 +16,7 @@ use super::error::{ipv4, ipv6};
 use super::received::Received;
 use super::requests::{Asked, Datagram, Served, ethernet, udp};
 use crate::World;
+use crate::acl::octets;
 use crate::frame::{Body, Payload, chunk};
 use crate::services::{DnsData, DnsZone};
 
@@ -179,7 +180,7 @@ fn records(zones: &[&DnsZone], query: &Query<'_>) -> Option<(Vec<Record>, u32)> 
     let addresses = |of: &[IpAddr], is_alias: bool, wants: &dyn Fn(u16) -> bool| -> Vec<Record> {
         let kind = |ip: &IpAddr| if ip.is_ipv4() { A } else { AAAA };
         let wanted = of.iter().filter(|ip| wants(kind(ip)));
-        wanted.map(|ip| (is_alias, kind(ip), super::requests::octets(*ip))).collect()
+        wanted.map(|ip| (is_alias, kind(ip), octets(*ip))).collect()
     };
     if let Some((zone, _, data)) = named(&query.name) {
         let target = match data {

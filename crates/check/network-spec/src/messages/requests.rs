@@ -79,14 +79,6 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// The bytes of an address.
-pub(super) fn octets(ip: IpAddr) -> Vec<u8> {
-    match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    }
-}
-
 /// A UDP datagram without its checksum.
 pub(super) fn udp((from, to): (u16, u16), payload: &[u8]) -> Vec<u8> {
     let length = (8 + payload.len()) as u16;

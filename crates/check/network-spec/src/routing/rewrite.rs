@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::packet::{Routed, correct};
-use crate::acl::{Ends, Tuple, checksum_of, upper_layer};
+use crate::acl::{Ends, Tuple, checksum_of, octets, upper_layer};
 use crate::frame::chunk;
 
 const TCP: u8 = 6;
@@ -46,13 +46,6 @@ pub(super) fn translated_error(packet: &Routed, bytes: &[u8], (old, new): (Tuple
     };
     bytes[sum..sum + 2].copy_from_slice(&new.to_be_bytes());
     bytes
-}
-
-fn octets(ip: IpAddr) -> Vec<u8> {
-    match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    }
 }
 
 fn words(bytes: &[u8]) -> Vec<u16> {
