@@ -7,24 +7,49 @@ use std::sync::Arc;
 use crate::support::{Random, Runs};
 use nlog::Program;
 use nlog::program::BodyItem;
-use nlog_data::{Role, TableId, Tables, Transaction, Type, Value, literal};
+use nlog_data::{Meaning, Role, TableId, Tables, Transaction, Type, Value, literal};
 
 /// A value from a small domain, so that rows join. `None` if the test has no values of the type.
 fn value(random: &mut Random, column: &str, ty: &Type) -> Option<Value> {
     let number = random.below(3);
     Some(match (ty, column) {
         (Type::Enum(of), "role") => Value::from(of.members.first()?.clone()),
-        (Type::Enum(of), _) => Value::from(of.members.get(number as usize)?.clone()),
+        (Type::Enum(of), _) => {
+            Value::from(of.members[random.below(of.members.len() as u64) as usize].clone())
+        }
         (Type::String, "tunnel") => {
             Value::String(["weft-geneve", "weft-vxlan", "weft-gre"][number as usize].into())
         }
         // The `mac` of a report is text that a guest chooses.
         (Type::String, "mac") => Value::String("02:00:00:00:00:01".into()),
-        (Type::String, "hv" | "node") => Value::String(format!("h{number}").into()),
+        // All objects have the same few names, so that references find them.
+        (Type::String, "id" | "hv" | "node") => Value::String(format!("i{number}").into()),
         (Type::String, _) => Value::String(format!("{}{number}", &column[..1]).into()),
         (Type::Int, _) => Value::Int(1 + number as i64),
         (Type::Ip, _) => Value::Ip([10, 0, 0, number as u8].into()),
         (Type::Mac, _) => literal::parse(&format!(r#"mac"02:00:00:00:00:0{number}""#)).ok()?,
+        (Type::Bool, _) => Value::Bool(number == 0),
+        (Type::Net, _) => literal::parse(&format!(r#"net"10.0.{number}.0/24""#)).ok()?,
+        (Type::InterfaceAddress, _) => Value::InterfaceAddress(format!("10.0.{number}.254/24").parse().ok()?),
+        // Mostly absent, as users leave fields out.
+        (Type::Opt(_), _) if !random.chance(20) => Value::None,
+        (Type::Opt(of), _) => value(random, column, of).unwrap_or(Value::None),
+        (Type::Set(of), _) => Value::set((0..number).filter_map(|_| value(random, column, of))),
+        (Type::List(of), _) => Value::list((0..number).filter_map(|_| value(random, column, of))),
+        (Type::Record(of), _) => {
+            let fields = of.fields.iter().map(|(name, ty)| value(random, name, ty));
+            Value::Record(fields.collect::<Option<Vec<_>>>()?.into())
+        }
+        (Type::Constrained(of), _) if of.meaning != Meaning::Value => value(random, "id", &of.base)?,
+        (Type::Constrained(of), _) => {
+            let candidate = |random: &mut Random| match of.base {
+                // The least timeouts, leases and MTUs.
+                Type::Int => Some(Value::Int(*random.pick(&[1, 20, 60, 1280]) + number as i64)),
+                _ => value(random, column, &of.base),
+            };
+            let mut candidates = (0..10).filter_map(|_| candidate(random));
+            candidates.find(|value| ty.violation(value).is_none())?
+        }
         _ => return None,
     })
 }
@@ -36,7 +61,11 @@ fn the_projects_rules_agree_on_random_networks() {
     let compilation = nlog::compile(&sources);
     let program = compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
     // The tables that hooks fill get random rows too.
-    let program = Arc::new(Program { hooks: Vec::new(), ..Program::clone(&program) });
+    let schema = Arc::clone(&program.schema);
+    // No network is refused: most random ones would be, and the others have few flows.
+    let rules = program.rules.iter().filter(|rule| schema.table(rule.head).role != Role::Forbid);
+    let program = Program { hooks: Vec::new(), rules: rules.cloned().collect(), ..Program::clone(&program) };
+    let program = Arc::new(program);
     let read = program.rules.iter().flat_map(|rule| &rule.body).filter_map(|item| match item {
         BodyItem::Atom { table, .. } => Some(*table),
         _ => None,
@@ -48,7 +77,7 @@ fn the_projects_rules_agree_on_random_networks() {
     for seed in test_random::seeds!("the_projects_rules_agree_on_random_networks", 2) {
         let mut random = Random::new(seed);
         let mut runs = Runs::new(&program, &Tables::All, true);
-        for step in 0..40 {
+        for step in 0..30 {
             let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
             for _ in 0..=random.below(20) {
                 let (id, table) = random.pick(&inputs);
@@ -76,5 +105,5 @@ fn the_projects_rules_agree_on_random_networks() {
         networks += 1;
     }
     println!("{accepted} transactions accepted, {flows} changed flows");
-    assert!(flows > 5 * networks, "the networks are not all empty");
+    assert!(flows > 3 * networks, "the networks are not all empty");
 }

@@ -167,7 +167,9 @@ async fn an_anonymised_bundle_has_no_name_and_no_address_of_a_tenant() {
     folder.weft(&[&["support-bundle", "-o", "b.tar.zst"], &arguments[..]].concat()).has_status(0);
     let bundle = Unpacked::of(&folder, "b.tar.zst");
     bundle.has_none_of(&[
-        "hidden",
+        "hidden-",
+        "hidden.example",
+        "/hidden/",
         "52:54:00:",
         "198.51.100.",
         "2001:db8:",

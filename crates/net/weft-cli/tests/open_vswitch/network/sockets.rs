@@ -88,7 +88,8 @@ pub(crate) fn nothing_came(lab: &Lab, socket: &UdpSocket) {
     assert!(found.is_none(), "{:?} got {found:?}", socket.local_addr());
 }
 
-fn next(socket: &UdpSocket) -> Option<Vec<u8>> {
+/// The next datagram, if one has come.
+pub(crate) fn next(socket: &UdpSocket) -> Option<Vec<u8>> {
     let mut buffer = vec![0; 1 << 16];
     match socket.recv(&mut buffer) {
         Ok(length) => {
