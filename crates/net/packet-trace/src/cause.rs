@@ -1,6 +1,6 @@
 //! Why a packet, or a copy of it, ends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use crate::flow_origin::FlowOrigin;
@@ -10,7 +10,7 @@ use nlog::program::Pattern;
 use nlog_data::{Row, TableId, Value};
 use nlog_explain::Origin;
 use nlog_explain::explanation::{self, Body};
-use openflow_rs::action::{Nat, NatSide};
+use openflow_rs::action::{Ct, Nat, NatSide};
 use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
 use simulated_hosts::Place;
 use switch_model::interface::{IPS, PORT_HOMES};
@@ -142,17 +142,50 @@ struct Branch<'a> {
     branched: bool,
 }
 
+/// Where the branches of a pass lead.
+#[derive(Default)]
+struct Branches<'a> {
+    /// Those that end on the host.
+    ends: Vec<Branch<'a>>,
+    /// Those that the switch tracks, in order: each goes on after the pass.
+    tracked: VecDeque<Branch<'a>>,
+}
+
 impl<'a> Branch<'a> {
-    fn follow(&mut self, steps: &'a [Step], ends: &mut Vec<Branch<'a>>) {
+    /// The branches that end on the host, of a branch that goes through this pass.
+    fn ends(mut self, pass: &'a [Step]) -> Vec<Branch<'a>> {
+        let mut all = Branches::default();
+        for step in pass {
+            // A note with steps is a tracked packet that goes on.
+            if matches!(step.what, What::Note(_)) && !step.within.is_empty() {
+                let tracked = all.tracked.pop_front().unwrap_or_default();
+                all.ends.extend(tracked.ends(&step.within));
+            } else {
+                self.follow(std::slice::from_ref(step), &mut all);
+            }
+        }
+        // A switch that stops at a limit tracks nothing of the pass.
+        for branch in std::mem::take(&mut all.tracked) {
+            Branch { problem: self.problem, ..branch }.finish(&mut all.ends);
+        }
+        self.finish(&mut all.ends);
+        all.ends
+    }
+
+    fn follow(&mut self, steps: &'a [Step], all: &mut Branches<'a>) {
         for step in steps {
             match &step.what {
                 What::Bucket(_) => {
                     // Until the copy meets a table, what gave it to the bucket is its end.
-                    let mut copy = Branch { looked: self.looked.clone(), ..Branch::default() };
-                    copy.follow(&step.within, ends);
-                    copy.finish(ends);
+                    let mut copy = self.copy();
+                    copy.follow(&step.within, all);
+                    copy.finish(&mut all.ends);
                     self.branched = true;
                     continue;
+                }
+                What::Action(Action::Ct(Ct { table: Some(_), .. })) => {
+                    all.tracked.push_back(self.copy());
+                    self.branched = true;
                 }
                 What::Lookup { table, entry, key } => {
                     self.looked.push(Looked { table: *table, entry: entry.as_deref(), key });
@@ -162,8 +195,13 @@ impl<'a> Branch<'a> {
                 What::Sent(_) => self.sent = true,
                 What::Action(_) | What::HandedOver(_) | What::Note(_) => {}
             }
-            self.follow(&step.within, ends);
+            self.follow(&step.within, all);
         }
+    }
+
+    /// A copy of the packet, as far as it has come.
+    fn copy(&self) -> Branch<'a> {
+        Branch { looked: self.looked.clone(), ..Branch::default() }
     }
 
     fn finish(self, ends: &mut Vec<Branch<'a>>) {
@@ -215,10 +253,7 @@ fn translates(nat: Nat, field: Field) -> bool {
 impl Network {
     /// The ends of a packet on a host, without those that leave it.
     pub(crate) fn drops(&self, host: &str, steps: &[Step]) -> Vec<Drop> {
-        let mut ends = Vec::new();
-        let mut whole = Branch::default();
-        whole.follow(steps, &mut ends);
-        whole.finish(&mut ends);
+        let ends = Branch::default().ends(steps);
         ends.iter().filter_map(|end| self.drop(host, end)).collect()
     }
 

@@ -68,6 +68,7 @@ mod tables;
 mod tenants;
 mod token;
 mod trace;
+mod trace_nat;
 mod trace_states;
 mod unit_tests;
 mod wait;
