@@ -142,9 +142,9 @@ impl Network {
             format!("port {from:?} has no addresses: say the packet's with --from-mac and --from-ip")
         })?;
         let mut notes = Vec::new();
-        let to_mac = words.to_mac.or_else(|| {
-            self.first_mac(&switch, &gateways, (from_ip, to_ip), to_port.as_deref(), &mut notes)
-        });
+        let to_mac = words
+            .to_mac
+            .or_else(|| self.first_mac(&switch, &gateways, (from_ip, to_ip), to_port.as_deref(), &mut notes));
         let (bytes, sought) = match to_mac {
             Some(to_mac) => {
                 (packet(&Ends { from: (from_mac, from_ip), to: (to_mac, to_ip) }, words, part)?, None)
