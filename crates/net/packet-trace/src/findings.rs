@@ -77,8 +77,7 @@ impl Case<'_> {
 
     /// What the stage is about, if the stage says it. Its names are those of the built-in rules; others have no findings of it.
     fn of_stage(&self, lookup: &LookupView) -> Vec<String> {
-        let priority = lookup.flow.as_ref().and_then(|flow| flow.priority_name.as_deref());
-        match (&*lookup.stage, priority) {
+        match (&*lookup.stage, lookup.priority_name()) {
             ("VERDICT", Some("DROPPED_BY_ACLS")) => self.acls(lookup),
             ("TRACKED", Some("INVALID")) => Self::without_connection(lookup),
             ("R_LOCAL", Some("EXPIRED")) => expired(lookup),
@@ -86,6 +85,8 @@ impl Case<'_> {
             ("R_ROUTE", Some("ROUTES")) => self.dead_route(lookup),
             ("R_POLICY", Some("POLICIES")) => self.policy(lookup),
             ("R_LEAVE", Some("TOO_LARGE")) => self.too_large(lookup),
+            ("R_LEAVE", Some("TO_ACTIVE_GATEWAY")) => self.no_gateway(lookup),
+            ("N_DESTINATION", Some("NOT_WANTED")) => self.unpublished(lookup),
             ("R_DELIVER", _) => self.no_neighbour(lookup),
             ("PORT_SECURITY" | "SENDER" | "ARP_SENDER" | "ND_SECURITY", None) => self.sender(lookup),
             ("GUARD", _) => self.guard(lookup),

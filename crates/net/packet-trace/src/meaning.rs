@@ -95,7 +95,7 @@ impl Network {
     }
 
     /// What a number in a field stands for; none if it is just a number. Fields whose names end in a version of IP hold addresses.
-    fn meaning(&self, field: &str, value: u128) -> Option<String> {
+    pub(crate) fn meaning(&self, field: &str, value: u128) -> Option<String> {
         if field.ends_with("ipv4") {
             return u32::try_from(value)
                 .ok()

@@ -90,8 +90,9 @@ fn where_and_why(drop: &Drop) -> String {
 
 /// A stage, and the priority of the flow there.
 pub(crate) fn named(lookup: &LookupView) -> String {
-    let priority = lookup.flow.as_ref().and_then(|flow| flow.priority_name.as_deref());
-    priority.map_or_else(|| lookup.stage.clone(), |priority| format!("{}, {priority}", lookup.stage))
+    lookup
+        .priority_name()
+        .map_or_else(|| lookup.stage.clone(), |priority| format!("{}, {priority}", lookup.stage))
 }
 
 struct Writer {

@@ -14,6 +14,9 @@ use simulated_hosts::Place;
 use crate::live::{Live, Met};
 use crate::{Cause, Drop, Network, Response, Sent};
 
+/// The priority of the built-in rules by which a standby gateway drops a frame that all gateways get.
+const STANDS_BY: &str = "STANDS_BY";
+
 /// The way of one packet.
 #[derive(Debug)]
 pub struct Trace {
@@ -117,6 +120,13 @@ pub struct LookupView {
     pub(crate) key: FlowKey,
 }
 
+impl LookupView {
+    /// The name of the flow's priority, if the rules name it.
+    pub(crate) fn priority_name(&self) -> Option<&str> {
+        self.flow.as_ref()?.priority_name.as_deref()
+    }
+}
+
 /// A flow that a packet met.
 #[derive(Debug, Clone)]
 pub struct FlowView {
@@ -162,9 +172,11 @@ impl Trace {
 
     /// The end that says most.
     pub(crate) fn main_drop(&self) -> Option<&Drop> {
-        self.dropped.iter().min_by_key(|drop| match drop.cause {
+        self.dropped.iter().min_by_key(|drop| match &drop.cause {
             Cause::NoRow { .. } => 0,
             Cause::Fault(_) => 1,
+            // The active gateway has the same frame.
+            Cause::Flow(at) if at.priority_name() == Some(STANDS_BY) => 3,
             Cause::Flow(_) | Cause::Missing(..) | Cause::Problem(..) => 2,
         })
     }

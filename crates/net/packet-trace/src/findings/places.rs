@@ -51,6 +51,18 @@ impl Network {
 
     /// What keeps packets from one port from another: the reasons that come first.
     fn apart(&self, from: &str, to: &str) -> Vec<String> {
+        let reasons = self.reasons(from, to);
+        let first = reasons.first().map(|(rank, ..)| *rank);
+        reasons.into_iter().filter(|(rank, ..)| Some(*rank) == first).map(|(.., text)| text).collect()
+    }
+
+    /// What keeps packets of a port from the gateways of a router's port, each of which may have reasons of its own.
+    pub(super) fn all_apart(&self, from: &str, to: &str) -> Vec<String> {
+        self.reasons(from, to).into_iter().map(|(.., text)| text).collect()
+    }
+
+    /// What keeps packets from one port from another, in order.
+    fn reasons(&self, from: &str, to: &str) -> Vec<(i64, i64, String)> {
         let columns = [Some(from.into()), Some(to.into()), None, None, None, None];
         let schema = &self.program().schema;
         let table = schema.find(APART).filter(|table| schema.table(*table).columns.len() == columns.len());
@@ -58,8 +70,7 @@ impl Network {
         let rows = self.state.matching(table, &columns);
         let mut reasons: Vec<(i64, i64, String)> = rows.into_iter().filter_map(reason).collect();
         reasons.sort();
-        let first = reasons.first().map(|(rank, ..)| *rank);
-        reasons.into_iter().filter(|(rank, ..)| Some(*rank) == first).map(|(.., text)| text).collect()
+        reasons
     }
 }
 

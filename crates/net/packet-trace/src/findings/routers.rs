@@ -162,6 +162,29 @@ impl Case<'_> {
         )]
     }
 
+    /// The host can reach no gateway of the router's port.
+    pub(super) fn no_gateway(&self, lookup: &LookupView) -> Vec<String> {
+        let network = self.network;
+        let port =
+            network.named_bits(&lookup.key, "inport").and_then(|label| network.meaning("inport", label));
+        let (Some(port), Some(drop)) = (port, self.drop) else { return Vec::new() };
+        let reasons = network.all_apart(&self.sent.from, &port);
+        let what = format!("{} can reach no gateway of router_port {port}", drop.host);
+        if reasons.is_empty() { reasons } else { std::iter::once(what).chain(reasons).collect() }
+    }
+
+    /// Address translation has no destination inside.
+    pub(super) fn unpublished(&self, lookup: &LookupView) -> Vec<String> {
+        let leaves = self.drop.into_iter().flat_map(|drop| &drop.because);
+        let nats: Vec<&str> =
+            leaves.map(|leaf| &*leaf.what).filter(|what| what.starts_with("nat ")).collect();
+        let Some((_, to)) = addresses(&lookup.key).filter(|_| !nats.is_empty()) else { return Vec::new() };
+        vec![format!(
+            "no machine inside has begun the connection, and no dnat or floating address takes it: {to} is only an external address of {}",
+            nats.join(", ")
+        )]
+    }
+
     /// The router leads to the switch of the destination, and finds nobody there.
     pub(super) fn no_neighbour(&self, lookup: &LookupView) -> Vec<String> {
         let network = self.network;
