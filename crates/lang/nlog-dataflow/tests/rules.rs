@@ -14,9 +14,7 @@ fn value(random: &mut Random, column: &str, ty: &Type) -> Option<Value> {
     let number = random.below(3);
     Some(match (ty, column) {
         (Type::Enum(of), "role") => Value::from(of.members.first()?.clone()),
-        (Type::Enum(of), _) => {
-            Value::from(of.members[random.below(of.members.len() as u64) as usize].clone())
-        }
+        (Type::Enum(of), _) => Value::from(random.pick(&of.members).clone()),
         (Type::String, "tunnel") => {
             Value::String(["weft-geneve", "weft-vxlan", "weft-gre"][number as usize].into())
         }

@@ -239,7 +239,7 @@ impl Generator<'_> {
         self.ask_external(scene, &scene.inside, (one, seen), published);
     }
 
-    /// A client asks for an external address. The machine that gets it answers whom it sees.
+    /// A client sends to an external address, and the machine behind it answers the source address that it sees.
     fn ask_external(
         &mut self,
         scene: &Scene,
